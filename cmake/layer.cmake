@@ -1,0 +1,37 @@
+# One target per folder of src/, in the order of the layer rule.
+#
+# A target sees the headers of the layers it links and of no other: each layer's include path is a
+# directory that holds one symbolic link, to that layer's folder. So `#include "env/spec.h"` from
+# core does not compile.
+
+add_library(flotilla_flags INTERFACE)
+# -ffp-contract=off: a * b + c rounds the same on every CPU, with or without FMA instructions.
+target_compile_options(flotilla_flags INTERFACE -Wall -Wextra -Werror -ffp-contract=off)
+if(FLOTILLA_SANITIZE)
+  target_compile_options(flotilla_flags INTERFACE -fsanitize=${FLOTILLA_SANITIZE}
+                                                  -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(flotilla_flags INTERFACE -fsanitize=${FLOTILLA_SANITIZE})
+endif()
+
+function(flotilla_expose target folder)
+  set(view ${PROJECT_BINARY_DIR}/layers/${folder})
+  file(MAKE_DIRECTORY ${view})
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${folder} ${view}/${folder} SYMBOLIC)
+  target_include_directories(${target} PUBLIC ${view})
+endfunction()
+
+function(flotilla_layer folder)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
+  add_library(flotilla_${folder} STATIC ${sources})
+  flotilla_expose(flotilla_${folder} ${folder})
+  target_link_libraries(flotilla_${folder} PUBLIC ${ARG_LINK} PRIVATE flotilla_flags)
+endfunction()
+
+function(flotilla_program name)
+  cmake_parse_arguments(ARG "" "FOLDER" "LINK" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${ARG_FOLDER}/*.cpp)
+  add_executable(${name} ${sources})
+  flotilla_expose(${name} ${ARG_FOLDER})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} flotilla_flags)
+endfunction()

@@ -1,0 +1,125 @@
+// flotilla bench env ENV: how many steps per second an environment makes under random actions.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/system.h"
+#include "env/random_run.h"
+
+namespace flotilla {
+namespace {
+
+constexpr uint64_t kHashedSteps = 1000;
+constexpr uint64_t kStepsPerLook = 64;  // at the clock
+
+Schema bench_schema() {
+  Schema schema = VecOptions::schema();
+  schema.integer("seed", 0, {0, INT64_MAX}, "seed of environments and actions")
+      .number("seconds", 2, {0.001, 86400}, "length of the timed part");
+  return schema;
+}
+
+struct Measurement {
+  uint64_t steps = 0;  // of all envs together
+  double wall_s = 0, cpu_s = 0;
+  std::string trajectory_sha256;
+  uint64_t failures = 0;
+};
+
+void stop_if_interrupted() {
+  if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+}
+
+std::string hash_first_steps(RandomRun& run) {
+  TrajectoryHash hash(run.vec().spec(), run.vec().num_envs());
+  while (run.steps() < kHashedSteps) {
+    stop_if_interrupted();
+    run.step();
+    hash.add(run.view());
+  }
+  return hash.hex();
+}
+
+Measurement measure(RandomRun& run, double seconds) {
+  Measurement result;
+  result.trajectory_sha256 = hash_first_steps(run);
+  // Slow envs look at the clock after every step.
+  const uint64_t start = now_ns();
+  const double cpu_before = run.vec().cpu_seconds();
+  const Deadline deadline = Deadline::after(seconds);
+  run.step();
+  const double first_step_s = static_cast<double>(now_ns() - start) * 1e-9;
+  const uint64_t stride = first_step_s * kStepsPerLook < 0.01 ? kStepsPerLook : 1;
+  while (!deadline.passed()) {
+    stop_if_interrupted();
+    run.run(stride);
+  }
+  result.wall_s = static_cast<double>(now_ns() - start) * 1e-9;
+  result.cpu_s = run.vec().cpu_seconds() - cpu_before;
+  result.steps = (run.steps() - kHashedSteps) * static_cast<uint64_t>(run.vec().num_envs());
+  result.failures = run.vec().take_failures().size();
+  return result;
+}
+
+void bench_env(const Program& program, const EnvArguments& arguments, const Config& flags,
+               bool json) {
+  const EnvType& type = program.registry.find(arguments.name);
+  const Config config = arguments.config(type);
+  const VecOptions options = VecOptions::from(flags);
+  RandomRun run(type, config, options, static_cast<uint64_t>(flags.get_integer("seed")));
+  const Measurement m = measure(run, flags.get_number("seconds"));
+  const double rate = static_cast<double>(m.steps) / m.wall_s;
+  const int threads = options.backend == Backend::kThreads ? options.threads : 1;
+  const int workers = options.backend == Backend::kProcesses ? options.workers : 0;
+  if (json) {
+    const nlohmann::ordered_json line = {{"env", type.name},
+                                         {"backend", flags.get_text("backend")},
+                                         {"num_envs", options.num_envs},
+                                         {"threads", threads},
+                                         {"workers", workers},
+                                         {"groups", options.groups},
+                                         {"seed", flags.get_integer("seed")},
+                                         {"steps", m.steps},
+                                         {"wall_s", m.wall_s},
+                                         {"cpu_s", m.cpu_s},
+                                         {"steps_per_s", rate},
+                                         {"failures", m.failures},
+                                         {"trajectory_sha256", m.trajectory_sha256},
+                                         {"cpu", cpu_model()},
+                                         {"cores", cpu_count()}};
+    fmt::print("{}\n", line.dump());
+    return;
+  }
+  fmt::print("{} x {}, {} back end, {} threads, {} workers, on {} x {}\n", options.num_envs,
+             type.name, flags.get_text("backend"), threads, workers, cpu_count(), cpu_model());
+  fmt::print("{:.3g} M steps/s: {} steps in {:.2f} s wall, {:.2f} s CPU\n", rate * 1e-6, m.steps,
+             m.wall_s, m.cpu_s);
+  fmt::print("trajectory sha256 {}\n", m.trajectory_sha256);
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Program& program) {
+  CLI::App* bench = app.add_subcommand("bench", "measure speed");
+  bench->require_subcommand(1);
+  CLI::App* command = bench->add_subcommand("env", "environment steps under random actions");
+  struct State {
+    EnvArguments env;
+    SchemaFlags flags{bench_schema()};
+    bool json = false;
+  };
+  auto state = std::make_shared<State>();
+  state->env.add_to(*command);
+  state->flags.add_to(*command, {{"num_envs", "--n-envs"},
+                                 {"workers", "--num-workers"},
+                                 {"start_method", "--parallel-start-method"}});
+  command->add_flag("--json", state->json, "print one JSON object on stdout");
+  command->callback(
+      [&program, state] { bench_env(program, state->env, state->flags.config(), state->json); });
+}
+
+}  // namespace flotilla

@@ -1,0 +1,86 @@
+// flotilla check ENV: the conformance kit, or the replay of a crash.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "core/error.h"
+#include "env/conformance.h"
+#include "env/replay.h"
+
+namespace flotilla {
+namespace {
+
+Schema check_schema() {
+  Schema schema;
+  schema.integer("seed", 0, {0, INT64_MAX}, "seed of environments and actions")
+      .integer("steps", 300, {10, 1'000'000}, "steps of each run")
+      .integer("num_envs", 7, {3, 100'000}, "environments of each run");
+  return schema;
+}
+
+int run_checks(const EnvType& type, const Config& config, const Config& flags, bool json) {
+  const ConformanceOptions options{.seed = static_cast<uint64_t>(flags.get_integer("seed")),
+                                   .steps = static_cast<int>(flags.get_integer("steps")),
+                                   .num_envs = static_cast<int>(flags.get_integer("num_envs"))};
+  const std::vector<CheckResult> results = check_env(type, config, options);
+  const auto failed = std::ranges::count(results, false, &CheckResult::passed);
+  if (json) {
+    nlohmann::ordered_json checks = nlohmann::ordered_json::array();
+    for (const CheckResult& r : results) {
+      checks.push_back({{"name", r.name}, {"passed", r.passed}, {"detail", r.detail}});
+    }
+    const nlohmann::ordered_json line = {
+        {"env", type.name}, {"passed", failed == 0}, {"checks", checks}};
+    fmt::print("{}\n", line.dump());
+  } else {
+    for (const CheckResult& r : results) {
+      fmt::print("{:<4} {:<14} {}\n", r.passed ? "ok" : "FAIL", r.name, r.detail);
+    }
+    fmt::print("{}: {} of {} checks passed\n", type.name,
+               results.size() - static_cast<size_t>(failed), results.size());
+  }
+  return failed == 0 ? 0 : static_cast<int>(ErrorCode::kCheckFailed);
+}
+
+int run_replay(const EnvType& type, const std::string& file) {
+  const CrashBundle bundle = CrashBundle::read(file);
+  fmt::print(stderr, "replaying env {} of {}, seed {}, episode {}: {}\n", bundle.env, type.name,
+             bundle.seed, bundle.episode, bundle.cause);
+  const ReplayResult result = replay(type, bundle);
+  if (result.failed) {
+    fmt::print("failed again after {} steps: {}\n", result.steps, result.cause);
+    return static_cast<int>(ErrorCode::kEnvironment);
+  }
+  fmt::print("the failure did not repeat: {} steps ran clean\n", result.steps);
+  return 0;
+}
+
+}  // namespace
+
+void add_check_command(CLI::App& app, Program& program) {
+  CLI::App* command =
+      app.add_subcommand("check", "check that an environment keeps the contract, or replay a crash");
+  struct State {
+    EnvArguments env;
+    SchemaFlags flags{check_schema()};
+    std::string replay;
+    bool json = false;
+  };
+  auto state = std::make_shared<State>();
+  state->env.add_to(*command);
+  state->flags.add_to(*command);
+  command->add_option("--replay", state->replay, "crash bundle to replay in this process");
+  command->add_flag("--json", state->json, "print one JSON object on stdout");
+  command->callback([&program, state] {
+    const EnvType& type = program.registry.find(state->env.name);
+    program.exit_status =
+        state->replay.empty()
+            ? run_checks(type, state->env.config(type), state->flags.config(), state->json)
+            : run_replay(type, state->replay);
+  });
+}
+
+}  // namespace flotilla

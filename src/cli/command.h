@@ -1,0 +1,49 @@
+// What the sub-commands share. Each one lives in a file of its own and registers itself with one
+// function here; its callback stores the exit status.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "core/config.h"
+#include "env/registry.h"
+
+namespace flotilla {
+
+struct Program {
+  Registry registry;
+  int exit_status = 0;
+};
+
+void add_list_command(CLI::App& app, Program& program);
+void add_bench_command(CLI::App& app, Program& program);
+void add_check_command(CLI::App& app, Program& program);
+void add_doctor_command(CLI::App& app, Program& program);
+
+// The environment a command works on: its name, an optional YAML file, and key=value overrides.
+struct EnvArguments {
+  std::string name;
+  std::string config_file;
+  std::vector<std::string> overrides;
+
+  void add_to(CLI::App& command);
+  Config config(const EnvType& type) const;
+};
+
+// Options of a command that are the keys of a schema: `num_envs` is --num-envs, and so on.
+class SchemaFlags {
+ public:
+  explicit SchemaFlags(Schema schema) : config_(std::move(schema)) {}
+  // Offers every key as an option; `aliases` maps a key to another name for its option.
+  void add_to(CLI::App& command,
+              const std::vector<std::pair<std::string, std::string>>& aliases = {});
+  // The values given on the command line. Throws Error(kUsage).
+  Config config() const;
+
+ private:
+  Config config_;
+  std::vector<std::pair<std::string, std::string>> given_;
+};
+
+}  // namespace flotilla

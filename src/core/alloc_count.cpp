@@ -1,0 +1,44 @@
+#include "core/alloc_count.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace flotilla {
+namespace {
+std::atomic<uint64_t> g_allocations{0};
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+bool can_count_allocations() { return false; }
+#else
+bool can_count_allocations() { return true; }
+#endif
+
+uint64_t allocation_count() { return g_allocations.load(); }
+
+namespace {
+[[maybe_unused]] void* counted(void* memory) {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+}  // namespace
+}  // namespace flotilla
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+// The array and nothrow forms of the standard library call these.
+void* operator new(size_t bytes) { return flotilla::counted(std::malloc(bytes == 0 ? 1 : bytes)); }
+
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  const auto align = static_cast<size_t>(alignment);
+  return flotilla::counted(std::aligned_alloc(align, (bytes + align - 1) / align * align));
+}
+
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+
+#endif

@@ -1,0 +1,70 @@
+#include "core/bell.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <ctime>
+
+#include "core/system.h"
+
+namespace flotilla {
+namespace {
+
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+
+// Not FUTEX_PRIVATE: the word may be shared between processes.
+void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, uint64_t timeout_ns) {
+  timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000u),
+                   static_cast<long>(timeout_ns % 1'000'000'000u)};
+  syscall(SYS_futex, &word, FUTEX_WAIT, expected, timeout_ns == UINT64_MAX ? nullptr : &timeout,
+          nullptr, 0);
+}
+
+void futex_wake_all(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+}  // namespace
+
+void cpu_pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+int spins_for(int runners) {
+  // With a core for each, the answer comes within microseconds and sleeping costs more than it
+  // saves. With fewer cores, the other side may need this very core to answer.
+  return runners <= cpu_count() ? 400 : 20;
+}
+
+void Bell::ring() {
+  rings.fetch_add(1, std::memory_order_seq_cst);
+  if (sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(rings);
+}
+
+bool Bell::wait(uint32_t heard, int spins, Deadline deadline) {
+  for (int i = 0; i < spins; ++i) {
+    if (rings.load(std::memory_order_acquire) != heard) return true;
+    cpu_pause();
+  }
+  sleepers.fetch_add(1, std::memory_order_seq_cst);
+  bool rang = true;
+  while (rings.load(std::memory_order_seq_cst) == heard) {
+    const uint64_t left = deadline.remaining_ns();
+    if (left == 0) {
+      rang = false;
+      break;
+    }
+    futex_wait(rings, heard, left);
+  }
+  sleepers.fetch_sub(1, std::memory_order_seq_cst);
+  return rang;
+}
+
+}  // namespace flotilla

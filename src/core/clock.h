@@ -1,0 +1,28 @@
+// Time: a monotonic clock, deadlines, and CPU time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+namespace flotilla {
+
+uint64_t now_ns();  // monotonic
+
+double process_cpu_seconds();           // of this process, all threads
+double process_cpu_seconds(pid_t pid);  // of another one; 0 when it is gone
+
+class Deadline {
+ public:
+  static Deadline after(double seconds);
+  static Deadline never() { return Deadline(UINT64_MAX); }
+
+  bool passed() const { return at_ns_ != UINT64_MAX && now_ns() >= at_ns_; }
+  uint64_t remaining_ns() const;  // UINT64_MAX: never
+
+ private:
+  explicit Deadline(uint64_t at_ns) : at_ns_(at_ns) {}
+  uint64_t at_ns_;
+};
+
+}  // namespace flotilla

@@ -1,0 +1,101 @@
+// Configuration: one typed schema of keys, from which come YAML loading, `key=value` overrides,
+// help text, validation with suggestions, and a dump of the effective values with a hash.
+//
+//   Schema schema;
+//   schema.integer("time_limit", 500, {1, 1'000'000}, "steps after which an episode is truncated")
+//         .choice("reward", "sparse", {"sparse", "dense"}, "when reward is paid");
+//   Config config(schema);
+//   config.load_yaml_file("run.yaml");
+//   config.apply_override("time_limit=200");
+//   config.get_integer("time_limit");
+//
+// Keys are dotted names ("ppo.lr"); nested YAML maps are the same keys written as a tree.
+// Every error is an Error(kUsage) of one line that names the key, the value, what was expected,
+// and the nearest known key where the key is unknown.
+//
+// Thread safety: const members may be called from any thread.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace flotilla {
+
+template <class T>
+struct Range {
+  T low = std::numeric_limits<T>::lowest();
+  T high = std::numeric_limits<T>::max();
+};
+
+using Value = std::variant<int64_t, double, bool, std::string>;
+
+struct Key {
+  std::string name;
+  std::string help;
+  Value default_value;  // its alternative is the key's type
+  Range<int64_t> integer_range;
+  Range<double> number_range;
+  std::vector<std::string> options;  // non-empty: one of these texts
+  bool execution = false;  // how a run is carried out, not what it computes: left out of the hash
+};
+
+class Schema {
+ public:
+  Schema& integer(std::string name, int64_t value, Range<int64_t> range, std::string help);
+  Schema& number(std::string name, double value, Range<double> range, std::string help);
+  Schema& boolean(std::string name, bool value, std::string help);
+  Schema& text(std::string name, std::string value, std::string help);
+  Schema& choice(std::string name, std::string value, std::vector<std::string> options,
+                 std::string help);
+
+  // Tags the key added last as an execution key.
+  Schema& execution();
+  // Adds all keys of another schema as "prefix.key".
+  Schema& include(const std::string& prefix, const Schema& other);
+
+  const std::vector<Key>& keys() const { return keys_; }
+  const Key* find(std::string_view name) const;
+  const Key& at(std::string_view name) const;  // throws Error(kUsage) "did you mean"
+
+  // One paragraph per key: name, type and range, default, help. For --help.
+  std::string help() const;
+
+ private:
+  Schema& add(Key key);
+  std::vector<Key> keys_;
+};
+
+class Config {
+ public:
+  explicit Config(Schema schema);
+
+  const Schema& schema() const { return schema_; }
+
+  int64_t get_integer(std::string_view name) const;
+  double get_number(std::string_view name) const;
+  bool get_boolean(std::string_view name) const;
+  const std::string& get_text(std::string_view name) const;  // text and choice keys
+
+  // Parses and validates `text` as the key's type.
+  void set(std::string_view name, std::string_view text);
+  void apply_override(std::string_view assignment);  // "key=value"
+  void load_yaml_text(const std::string& yaml, const std::string& origin);
+  void load_yaml_file(const std::string& path);
+
+  // Every key with its effective value, as YAML that load_yaml_text() reads back to an equal config.
+  std::string to_yaml() const;
+  // SHA-256 over the semantic keys and their values; independent of the order of the schema.
+  std::string sha256() const;
+
+ private:
+  const Value& value(std::string_view name) const;
+  Schema schema_;
+  std::map<std::string, Value, std::less<>> values_;
+};
+
+}  // namespace flotilla

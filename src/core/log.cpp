@@ -1,0 +1,173 @@
+#include "core/log.h"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+
+#include "core/text.h"
+
+namespace flotilla::log {
+namespace {
+
+using Level = spdlog::level::level_enum;
+
+// The escapes of JSON, which serve the text form too. Everything that could break a line or drive
+// a terminal is escaped, and bytes that are not UTF-8 become the replacement character.
+void append_escaped(std::string& out, std::string_view text, bool inside_quotes) {
+  while (!text.empty()) {
+    const std::string_view rest = text;
+    const std::optional<char32_t> point = next_code_point(text);
+    if (!point) {
+      out += "\\ufffd";
+    } else if (*point == '\n') {
+      out += "\\n";
+    } else if (*point == '\t') {
+      out += "\\t";
+    } else if (*point < 0x20 || (*point >= 0x7F && *point < 0xA0) || *point == 0x2028 ||
+               *point == 0x2029) {
+      out += fmt::format("\\u{:04x}", static_cast<uint32_t>(*point));
+    } else {
+      if (inside_quotes && (*point == '"' || *point == '\\')) out += '\\';
+      out += rest.substr(0, rest.size() - text.size());
+    }
+  }
+}
+
+void append_quoted(std::string& out, std::string_view text) {
+  out += '"';
+  append_escaped(out, text, true);
+  out += '"';
+}
+
+bool is_bare(std::string_view text) {
+  if (text.empty()) return false;
+  for (const char c : text) {
+    if (c <= ' ' || c > '~' || c == '"' || c == '=' || c == '\\') return false;
+  }
+  return true;
+}
+
+void append_word(std::string& out, std::string_view text) {
+  if (is_bare(text)) {
+    out += text;
+  } else {
+    append_quoted(out, text);
+  }
+}
+
+const char* name_of(Level level) {
+  switch (level) {
+    case Level::debug:
+      return "debug";
+    case Level::info:
+      return "info";
+    case Level::warn:
+      return "warn";
+    default:
+      return "error";
+  }
+}
+
+std::string text_line(Level level, std::string_view message, const Fields& fields) {
+  std::string line = fmt::format("{:<5} ", name_of(level));
+  append_escaped(line, message, false);
+  for (const auto& [name, value] : fields) {
+    line += ' ';
+    append_word(line, name);
+    line += '=';
+    append_word(line, value);
+  }
+  return line;
+}
+
+// The object without its brace and time, which the pattern puts in front.
+std::string json_line(Level level, std::string_view message, const Fields& fields) {
+  std::string line = fmt::format("\"level\":\"{}\",\"message\":", name_of(level));
+  append_quoted(line, message);
+  for (const auto& [name, value] : fields) {
+    line += ',';
+    const bool taken = name == "time" || name == "level" || name == "message";
+    append_quoted(line, taken ? name + "_" : name);
+    line += ':';
+    append_quoted(line, value);
+  }
+  return line + '}';
+}
+
+class Log {
+ public:
+  Log() : logger_("flotilla", std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
+    const std::string format = setting("FLOTILLA_LOG_FORMAT", {"text", "json"}, "text");
+    const std::string level =
+        setting("FLOTILLA_LOG_LEVEL", {"debug", "info", "warn", "error", "off"}, "info");
+    json_ = format == "json";
+    logger_.set_formatter(
+        json_ ? std::make_unique<spdlog::pattern_formatter>(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ",%v)",
+                                                            spdlog::pattern_time_type::utc)
+              : std::make_unique<spdlog::pattern_formatter>("%H:%M:%S %v"));
+    logger_.set_level(level == "debug"   ? Level::debug
+                      : level == "info"  ? Level::info
+                      : level == "warn"  ? Level::warn
+                      : level == "error" ? Level::err
+                                         : Level::off);
+    for (const std::string& complaint : complaints_) write(Level::warn, complaint, {});
+  }
+
+  void write(Level level, std::string_view message, const Fields& fields) {
+    if (!logger_.should_log(level)) return;
+    const std::string line =
+        json_ ? json_line(level, message, fields) : text_line(level, message, fields);
+    logger_.log(level, spdlog::string_view_t(line.data(), line.size()));
+  }
+
+ private:
+  // A wrong setting must not stop a run; it is reported once the log can speak.
+  std::string setting(const char* variable, const std::vector<std::string>& options,
+                      const std::string& otherwise) {
+    const char* value = std::getenv(variable);
+    if (value == nullptr || *value == '\0') return otherwise;
+    for (const std::string& option : options) {
+      if (option == value) return option;
+    }
+    complaints_.push_back(fmt::format("{}: expected one of {}, got {}{}", variable,
+                                      join(options, ", "), in_quotes(value),
+                                      did_you_mean(value, options)));
+    return otherwise;
+  }
+
+  spdlog::logger logger_;
+  bool json_ = false;
+  std::vector<std::string> complaints_;
+};
+
+// Never destroyed: threads and static destructors may log until the very end.
+Log& instance() {
+  static Log& log = *new Log;
+  return log;
+}
+
+}  // namespace
+
+void debug(std::string_view message, const Fields& fields) {
+  instance().write(Level::debug, message, fields);
+}
+
+void info(std::string_view message, const Fields& fields) {
+  instance().write(Level::info, message, fields);
+}
+
+void warn(std::string_view message, const Fields& fields) {
+  instance().write(Level::warn, message, fields);
+}
+
+void error(std::string_view message, const Fields& fields) {
+  instance().write(Level::err, message, fields);
+}
+
+}  // namespace flotilla::log

@@ -1,0 +1,109 @@
+#include "core/system.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <fstream>
+#include <limits>
+#include <vector>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace flotilla {
+namespace {
+
+constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
+
+// The number in a one-number file, or `fallback` for a missing file or a word such as "max".
+uint64_t read_number(const std::string& path, uint64_t fallback) {
+  std::ifstream file(path);
+  uint64_t value = 0;
+  return file >> value ? value : fallback;
+}
+
+uint64_t meminfo_available() {
+  std::ifstream file("/proc/meminfo");
+  std::string key, unit;
+  uint64_t kib = 0;
+  while (file >> key >> kib) {
+    if (key == "MemAvailable:") return kib * 1024;
+    std::getline(file, unit);
+  }
+  return kUnlimited;
+}
+
+uint64_t cgroup_available() {
+  const std::string root = "/sys/fs/cgroup/";
+  const uint64_t limit = read_number(root + "memory.max", kUnlimited);
+  if (limit == kUnlimited) return kUnlimited;
+  const uint64_t used = read_number(root + "memory.current", 0);
+  return limit > used ? limit - used : 0;
+}
+
+std::atomic<int> g_interrupts{0};
+
+void on_interrupt(int) {
+  if (g_interrupts.fetch_add(1) > 0) _exit(static_cast<int>(ErrorCode::kInterrupted));
+}
+
+}  // namespace
+
+int cpu_count() {
+  static const int count = [] {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+    return std::max(1, CPU_COUNT(&set));
+  }();
+  return count;
+}
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+std::string cpu_features() {
+  std::vector<std::string> found;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) found.emplace_back("avx2");
+  if (__builtin_cpu_supports("fma")) found.emplace_back("fma");
+  if (__builtin_cpu_supports("avx512f")) found.emplace_back("avx512f");
+  if (__builtin_cpu_supports("avx512bw")) found.emplace_back("avx512bw");
+#endif
+  return found.empty() ? "baseline" : join(found, " ");
+}
+
+uint64_t available_memory_bytes() { return std::min(meminfo_available(), cgroup_available()); }
+
+uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t size = 0, resident = 0;
+  file >> size >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+void require_memory(uint64_t bytes, const std::string& what) {
+  const uint64_t available = available_memory_bytes();
+  if (bytes > available) {
+    throw Error(ErrorCode::kUsage, what + " needs " + human_bytes(bytes) + " of memory; " +
+                                       human_bytes(available) + " are available");
+  }
+}
+
+void install_interrupt_handler() {
+  struct sigaction action {};
+  action.sa_handler = on_interrupt;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool interrupted() { return g_interrupts.load(std::memory_order_relaxed) > 0; }
+
+}  // namespace flotilla

@@ -1,0 +1,31 @@
+// Small text helpers for messages people read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace flotilla {
+
+// The candidate nearest to `word` by edit distance (Damerau-Levenshtein, case ignored), if it is
+// near enough to be a likely slip.
+std::optional<std::string> nearest(std::string_view word,
+                                   const std::vector<std::string>& candidates);
+
+// "; did you mean 'cartpole'?" or "".
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+
+std::string human_bytes(uint64_t bytes);  // "12.3 MiB"
+
+// Takes the first code point off `text`. Where the bytes there are not UTF-8, takes one byte off
+// and returns nothing. REQUIRES: text is not empty.
+std::optional<char32_t> next_code_point(std::string_view& text);
+
+// 'text' for a one-line message: control characters and stray bytes escaped, a long text cut.
+std::string in_quotes(std::string_view text);
+
+}  // namespace flotilla

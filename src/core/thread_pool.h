@@ -1,0 +1,79 @@
+// A fixed team of threads that works on one job at a time, each thread on its own part.
+//
+// The caller is one of the team: a pool of T threads starts T - 1 and the caller does part 0.
+// start() returns at once, so the caller can prepare the next job while the team works; finish()
+// does the caller's part and waits for the others. Which part does what is fixed by the part's
+// number, never by timing.
+//
+//   pool.run([&](int part) { step_rows(part_of(rows, part, pool.threads())); });
+//
+// Thread safety: one caller at a time. Jobs may overlap (kMaxStarted), but not nest.
+// Allocates: nothing after the constructor, unless a job throws.
+// Waiting: a few microseconds of spinning, then asleep; idle threads use no CPU.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include "core/bell.h"
+
+namespace flotilla {
+
+// The half-open range [begin, end) of part `part` out of `parts`, cut at multiples of `align`.
+struct Span {
+  int begin = 0, end = 0;
+  int size() const { return end - begin; }
+};
+Span part_of(Span whole, int part, int parts, int align = 1);
+
+class ThreadPool {
+ public:
+  using Job = void (*)(void* context, int part);
+  static constexpr int kMaxStarted = 4;
+
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return static_cast<int>(team_.size()) + 1; }
+
+  // Starts a job; returns the ticket for finish(). REQUIRES: fewer than kMaxStarted unfinished
+  // jobs, and `context` lives until finish().
+  uint64_t start(Job job, void* context);
+
+  // Does the caller's part and waits for the rest. Rethrows what a part threw; when several
+  // threw, that of the lowest part.
+  void finish(uint64_t ticket);
+
+  template <class F>
+  void run(F&& body) {
+    finish(start([](void* context, int part) { (*static_cast<F*>(context))(part); }, &body));
+  }
+
+ private:
+  struct Slot {
+    Job job = nullptr;
+    void* context = nullptr;
+    bool open = false;
+    alignas(64) std::atomic<int> unfinished{0};
+    std::vector<std::exception_ptr> thrown;  // by part
+  };
+
+  void work(int part);
+  void run_part(Slot& slot, int part);
+
+  std::array<Slot, kMaxStarted> slots_;
+  alignas(64) std::atomic<uint64_t> started_{0};
+  std::atomic<bool> stop_{false};
+  Bell work_bell_;
+  Bell done_bell_;
+  int spins_;
+  std::vector<std::thread> team_;
+};
+
+}  // namespace flotilla

@@ -1,0 +1,10 @@
+// The classic environments: small, well known, and fast enough to show what the engine costs.
+#pragma once
+
+#include "env/registry.h"
+
+namespace flotilla {
+
+void register_classic(Registry& registry);
+
+}  // namespace flotilla

@@ -1,0 +1,11 @@
+// Every environment of this build, in one list. It is explicit because the linker drops objects of
+// a static library that nothing refers to, and with them any self-registration.
+#pragma once
+
+#include "env/registry.h"
+
+namespace flotilla {
+
+void register_domains(Registry& registry);
+
+}  // namespace flotilla

@@ -1,0 +1,166 @@
+#include "env/actions.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/rng.h"
+
+namespace flotilla {
+namespace {
+
+// Long episodes keep this many actions at most, and all envs together this many bytes.
+constexpr uint64_t kMaxLoggedSteps = 4096;
+constexpr uint64_t kMaxLoggedBytes = uint64_t{64} << 20;
+
+[[noreturn]] void refuse(const EnvSpec& spec, int env, size_t dim, const std::string& value,
+                         const std::string& why) {
+  const std::string where = spec.action.dims() > 1 ? fmt::format(" (dimension {})", dim) : "";
+  throw Error(ErrorCode::kUsage,
+              fmt::format("env {} of '{}': action {}{} {}", env, spec.name, value, where, why));
+}
+
+void check_choices(const EnvSpec& spec, Span envs, ActionView actions) {
+  const size_t dims = spec.action.dims();
+  for (int env = envs.begin; env < envs.end; ++env) {
+    const int32_t* row = actions.ints() + static_cast<size_t>(env) * dims;
+    for (size_t d = 0; d < dims; ++d) {
+      if (row[d] < 0 || row[d] >= spec.action.choices[d]) {
+        refuse(spec, env, d, fmt::to_string(row[d]), "is outside " + spec.action.describe());
+      }
+    }
+  }
+}
+
+void check_box(const EnvSpec& spec, Span envs, ActionView actions) {
+  const size_t dims = spec.action.dims();
+  for (int env = envs.begin; env < envs.end; ++env) {
+    const float* row = actions.floats() + static_cast<size_t>(env) * dims;
+    for (size_t d = 0; d < dims; ++d) {
+      if (!std::isfinite(row[d])) refuse(spec, env, d, fmt::to_string(row[d]), "is not a number");
+      if (row[d] < spec.action.low[d] || row[d] > spec.action.high[d]) {
+        refuse(spec, env, d, fmt::to_string(row[d]), "is outside " + spec.action.describe());
+      }
+    }
+  }
+}
+
+int32_t pick(uint32_t word, uint32_t n) {
+  return static_cast<int32_t>((uint64_t{word} * n) >> 32);
+}
+
+int32_t pick_legal(uint32_t word, const uint8_t* mask, int n) {
+  const auto legal = static_cast<uint32_t>(std::count(mask, mask + n, uint8_t{1}));
+  int32_t rank = pick(word, legal);
+  for (int32_t choice = 0; choice < n; ++choice) {
+    if (mask[choice] != 0 && rank-- == 0) return choice;
+  }
+  return 0;
+}
+
+float pick_point(uint32_t word, float low, float high) {
+  const double fraction = word * 0x1.0p-32;
+  return std::min(high, static_cast<float>(low + (double{high} - low) * fraction));
+}
+
+}  // namespace
+
+void check_actions(const EnvSpec& spec, Span envs, ActionView actions) {
+  if (spec.action.is_box()) {
+    check_box(spec, envs, actions);
+    return;
+  }
+  if (spec.action.dims() == 1) {
+    // The common case as one reduction the compiler vectorises; the slow way only names culprits.
+    const auto choices = static_cast<uint32_t>(spec.action.choices[0]);
+    bool legal = true;
+    for (int env = envs.begin; env < envs.end; ++env) {
+      legal &= static_cast<uint32_t>(actions.ints()[env]) < choices;
+    }
+    if (legal) return;
+  }
+  check_choices(spec, envs, actions);
+}
+
+std::string describe_action(const EnvSpec& spec, ActionView actions, int env) {
+  const size_t dims = spec.action.dims();
+  const size_t first = static_cast<size_t>(env) * dims;
+  std::vector<std::string> parts;
+  for (size_t d = first; d < first + dims; ++d) {
+    parts.push_back(spec.action.is_box() ? fmt::to_string(actions.floats()[d])
+                                         : fmt::to_string(actions.ints()[d]));
+  }
+  if (dims == 1) return parts[0];
+  return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
+void random_actions(const EnvSpec& spec, Span envs, uint64_t seed, uint64_t step,
+                    const uint8_t* mask, std::byte* out) {
+  const ActionSpace& space = spec.action;
+  const size_t dims = space.dims(), mask_size = space.mask_size();
+  const uint64_t stream = stream_of(Purpose::kAction, step);
+  auto* ints = reinterpret_cast<int32_t*>(out);
+  auto* floats = reinterpret_cast<float*>(out);
+  const size_t last = static_cast<size_t>(envs.end) * dims;
+  std::array<uint32_t, 4> words{};
+  for (size_t k = static_cast<size_t>(envs.begin) * dims; k < last; ++k) {
+    if (k % 4 == 0 || k == static_cast<size_t>(envs.begin) * dims) {
+      words = random_block(seed, stream, k / 4);
+    }
+    const size_t d = dims == 1 ? 0 : k % dims;
+    const uint32_t word = words[k % 4];
+    if (space.is_box()) {
+      floats[k] = pick_point(word, space.low[d], space.high[d]);
+    } else if (mask == nullptr) {
+      ints[k] = pick(word, static_cast<uint32_t>(space.choices[d]));
+    } else {
+      size_t offset = k / dims * mask_size;
+      for (size_t before = 0; before < d; ++before) {
+        offset += static_cast<size_t>(space.choices[before]);
+      }
+      ints[k] = pick_legal(word, mask + offset, space.choices[d]);
+    }
+  }
+}
+
+ActionLog::ActionLog(const EnvSpec& spec, int num_envs)
+    : env_bytes_(spec.action.dims() * sizeof(int32_t)), floats_(spec.action.is_box()) {
+  row_bytes_ = env_bytes_ * static_cast<size_t>(num_envs);
+  rows_ = spec.time_limit > 0 ? static_cast<uint64_t>(spec.time_limit) : kMaxLoggedSteps;
+  rows_ = std::clamp<uint64_t>(kMaxLoggedBytes / row_bytes_, 1, std::min(rows_, kMaxLoggedSteps));
+  data_.resize(rows_ * row_bytes_);
+}
+
+void ActionLog::record(uint64_t step, Span envs, ActionView actions) {
+  const size_t first = static_cast<size_t>(envs.begin) * env_bytes_;
+  const size_t bytes = static_cast<size_t>(envs.size()) * env_bytes_;
+  std::memcpy(data_.data() + step % rows_ * row_bytes_ + first, actions.data + first, bytes);
+}
+
+std::vector<std::vector<double>> ActionLog::last(int env, uint64_t end, uint64_t count) const {
+  std::vector<std::vector<double>> found;
+  count = std::min({count, end, rows_});
+  for (uint64_t step = end - count; step < end; ++step) {
+    const std::byte* row = data_.data() + step % rows_ * row_bytes_ +
+                           static_cast<size_t>(env) * env_bytes_;
+    std::vector<double>& action = found.emplace_back();
+    for (size_t at = 0; at < env_bytes_; at += sizeof(int32_t)) {
+      if (floats_) {
+        float value = 0;
+        std::memcpy(&value, row + at, sizeof(value));
+        action.push_back(static_cast<double>(value));
+      } else {
+        int32_t value = 0;
+        std::memcpy(&value, row + at, sizeof(value));
+        action.push_back(value);
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace flotilla

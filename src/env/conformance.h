@@ -1,0 +1,31 @@
+// The conformance kit: what every environment must keep to, checked by running it. An env that
+// passes runs in every back end with the same trajectories, can be saved and restored, and can be
+// trained.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/config.h"
+#include "env/registry.h"
+
+namespace flotilla {
+
+struct CheckResult {
+  std::string name;
+  bool passed = false;
+  std::string detail;  // what was checked, or the first thing that went wrong
+};
+
+struct ConformanceOptions {
+  uint64_t seed = 0;
+  int steps = 300;
+  int num_envs = 7;  // odd, so that no partition is even
+};
+
+// Runs all checks; a check that fails does not stop the others.
+std::vector<CheckResult> check_env(const EnvType& type, const Config& config,
+                                   const ConformanceOptions& options);
+
+}  // namespace flotilla

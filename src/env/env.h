@@ -1,0 +1,77 @@
+// The Env concept: what a native environment has to offer, and the row views it reads and writes.
+//
+// An environment is a constant description (the class) plus a small State that is a plain value.
+// The engine owns the states, so it can save, restore, copy and move them between threads and
+// worker processes. step() is pure in (state, action, generator): no clock, no globals, no
+// memory of its own. See docs/environments.md for an example.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "core/config.h"
+#include "core/rng.h"
+#include "env/spec.h"
+
+namespace flotilla {
+
+struct Outcome {
+  float reward = 0;
+  bool terminated = false;  // the episode ended by the rules: nothing follows
+  bool truncated = false;   // it was cut off: the value of what would follow still counts
+};
+
+// One env's action: int32 choices or float32 coordinates, as the spec says.
+class ActionRow {
+ public:
+  explicit ActionRow(const void* data) : data_(data) {}
+  int discrete(size_t dim = 0) const { return static_cast<const int32_t*>(data_)[dim]; }
+  float box(size_t dim = 0) const { return static_cast<const float*>(data_)[dim]; }
+
+ private:
+  const void* data_;
+};
+
+// One env's observation, a row of the batch the learner reads. Write every element.
+class ObsRow {
+ public:
+  ObsRow(void* data, size_t elements) : data_(data), elements_(elements) {}
+  std::span<float> f32() const { return {static_cast<float*>(data_), elements_}; }
+  std::span<uint8_t> u8() const { return {static_cast<uint8_t*>(data_), elements_}; }
+
+ private:
+  void* data_;
+  size_t elements_;
+};
+
+using MaskRow = std::span<uint8_t>;   // 1: legal. At least one per dimension.
+using MetricRow = std::span<float>;  // in the order of EnvSpec::metrics
+
+template <class E>
+concept Env = std::is_trivially_copyable_v<typename E::State> &&
+              std::is_default_constructible_v<typename E::State> &&
+              std::constructible_from<E, const Config&> &&
+              requires(const E& e, typename E::State& s, const typename E::State& cs, Rng& g,
+                       ActionRow a, ObsRow o) {
+                { E::schema() } -> std::same_as<Schema>;  // the env's config keys
+                { e.spec() } -> std::convertible_to<const EnvSpec&>;
+                e.reset(s, g);                              // draws from g only
+                { e.step(s, a, g) } -> std::same_as<Outcome>;
+                e.observe(cs, o);
+              };
+
+// Optional: which choices are legal in this state. Set EnvSpec::has_mask.
+template <class E>
+concept MaskedEnv = Env<E> && requires(const E& e, const typename E::State& s, MaskRow m) {
+  e.mask(s, m);
+};
+
+// Optional: the metrics of the episode that ends in this state. Set EnvSpec::metrics.
+template <class E>
+concept MeteredEnv = Env<E> && requires(const E& e, const typename E::State& s, MetricRow m) {
+  e.metrics(s, m);
+};
+
+}  // namespace flotilla

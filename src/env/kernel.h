@@ -1,0 +1,308 @@
+// The batch loop over one kind of environment: resets and steps a range of envs, and does the
+// bookkeeping every env needs: autoreset, time limit, episode statistics, failures.
+//
+// A kernel has no memory of its own. Each env's state lies in a slot: a header the engine knows
+// and the env's State behind it, all trivially copyable. The back ends decide where slots lie and
+// who calls the kernel on which range; the arithmetic is the same everywhere.
+//
+// Slots are read from one bank and written to another (the same bank for back ends that need no
+// pre-step copy), so a call that was interrupted can be repeated: it reads only the input bank.
+//
+// Determinism: what env i writes depends on its slot, its action and nothing else.
+// Allocates: nothing, unless an env throws.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "core/thread_pool.h"
+#include "env/env.h"
+#include "env/views.h"
+
+namespace flotilla {
+
+enum class OnFailure : uint8_t { kStop, kRestart, kDrop };
+
+enum class SlotStatus : uint32_t {
+  kLive,
+  kFailed,   // its last step failed; the next call recovers it as the policy says
+  kDropped,  // out of service until the next reset of all
+};
+
+struct SlotHeader {
+  Rng rng;
+  uint64_t episode_start = 0;  // position of rng before the reset that began this episode
+  double episode_return = 0;
+  uint32_t length = 0;   // steps of this episode so far
+  uint32_t episode = 0;  // episodes begun since reset, less one
+  uint32_t failures = 0;
+  SlotStatus status = SlotStatus::kLive;
+};
+
+enum class Phase : uint8_t { kReset, kStep };
+
+// What went wrong with one env in the last call. The kernel fills it for exceptions; the process
+// back end also for workers that died.
+struct FailureNote {
+  uint32_t count = 0;   // failures in this call; 0: none
+  uint32_t length = 0;  // of the episode when it happened, and so on
+  uint32_t episode = 0;
+  uint64_t episode_start = 0;
+  Phase phase = Phase::kStep;
+  bool out_of_service = false;  // it could not be brought back
+  char what[230] = {};
+
+  void set(Phase where, const SlotHeader& slot, const char* text);
+};
+
+// One caller's place of work: which env it is in at this moment, for watchdogs and post-mortems.
+struct alignas(64) Lane {
+  std::atomic<int32_t> env{-1};  // -1: not in env code
+  std::atomic<Phase> phase{Phase::kStep};
+  std::atomic<uint32_t> failures{0};  // notes not yet read
+  std::atomic<uint32_t> calls{0};     // finished kernel calls: changes while work goes on
+};
+
+struct KernelCall {
+  const std::byte* in = nullptr;  // bank of slots before the call
+  std::byte* out = nullptr;       // bank of slots after it; may be the same
+  ActionView actions;
+  StepView view;
+  FailureNote* notes = nullptr;
+  Lane* lane = nullptr;
+  OnFailure on_failure = OnFailure::kStop;
+  uint64_t seed = 0;      // of reset()
+  uint64_t position = 0;  // of the generators at reset()
+};
+
+class EnvKernel {
+ public:
+  explicit EnvKernel(EnvSpec spec) : spec_(std::move(spec)) {}
+  virtual ~EnvKernel() = default;
+
+  const EnvSpec& spec() const { return spec_; }
+
+  virtual size_t slot_bytes() const = 0;
+  // Begins the first episode of each env. Slots marked kFailed in the input bank are taken as
+  // having failed their reset before.
+  virtual void reset(Span envs, const KernelCall& call) const noexcept = 0;
+  virtual void step(Span envs, const KernelCall& call) const noexcept = 0;
+  // Rewrites obs and mask of each env from its slot in `bank`.
+  virtual void observe(Span envs, const std::byte* bank, const StepView& view) const = 0;
+  // Whether the state in this slot is one the env can be in; for states read from a file.
+  virtual bool valid_state(const std::byte* slot) const = 0;
+
+ protected:
+  EnvSpec spec_;
+};
+
+// Resets that fail this often in a row take the env out of service.
+constexpr int kResetAttempts = 3;
+// After a failure the generator jumps this far, so that the same draws are not met again.
+constexpr int kFailureLeapBits = 40;
+constexpr const char* kForeignException = "an exception that is not a std::exception";
+
+template <Env E>
+class KernelOf final : public EnvKernel {
+ public:
+  struct alignas(kRowAlignment) Slot {
+    SlotHeader header;
+    typename E::State state;
+  };
+  static_assert(std::is_trivially_copyable_v<Slot>);
+
+  // `time_limit` replaces the env's own when positive.
+  KernelOf(const std::string& name, const Config& config, int time_limit)
+      : EnvKernel({}), env_(config) {
+    spec_ = env_.spec();
+    spec_.name = name;
+    if (time_limit > 0) spec_.time_limit = time_limit;
+    spec_.validate();
+    obs_elements_ = spec_.obs.elements();
+    obs_bytes_ = spec_.obs.row_bytes();
+    action_dims_ = spec_.action.dims();
+    mask_size_ = spec_.action.mask_size();
+    time_limit_ = spec_.time_limit > 0 ? static_cast<uint32_t>(spec_.time_limit) : UINT32_MAX;
+  }
+
+  size_t slot_bytes() const override { return sizeof(Slot); }
+
+  void reset(Span envs, const KernelCall& call) const noexcept override {
+    for (int i = envs.begin; i < envs.end; ++i) {
+      const SlotHeader before = slot(call.in, i).header;
+      Slot& s = slot(call.out, i);
+      s = Slot{};
+      const uint64_t stream = stream_of(Purpose::kEnv, static_cast<uint64_t>(i));
+      s.header.rng = Rng(call.seed, stream, call.position);
+      s.header.failures = before.failures;
+      write_row(call.view, i, 0.0f, false, false, true);
+      if (before.status != SlotStatus::kLive) {
+        put_back(s, before.status, call, i);
+      } else if (!try_episode(s, call, i)) {
+        put_back(s, SlotStatus::kFailed, call, i);
+      }
+    }
+    leave(call);
+  }
+
+  void step(Span envs, const KernelCall& call) const noexcept override {
+    call.lane->phase.store(Phase::kStep, std::memory_order_relaxed);
+    // One try block around the loop, not one per env: entered again after a failure.
+    for (int i = envs.begin; i < envs.end; ++i) {
+      try {
+        for (; i < envs.end; ++i) step_one(call, i);
+      } catch (const std::exception& error) {
+        fail(call, i, error.what());
+      } catch (...) {
+        fail(call, i, kForeignException);
+      }
+    }
+    leave(call);
+  }
+
+  void observe(Span envs, const std::byte* bank, const StepView& view) const override {
+    for (int i = envs.begin; i < envs.end; ++i) {
+      const Slot& s = slot(bank, i);
+      if (s.header.status == SlotStatus::kLive) {
+        write_obs(s, view, i);
+      } else {
+        write_blank(view, i);
+      }
+    }
+  }
+
+  bool valid_state(const std::byte* bytes) const override {
+    if constexpr (requires(const typename E::State& s) { env_.valid(s); }) {
+      return env_.valid(reinterpret_cast<const Slot*>(bytes)->state);
+    }
+    return true;
+  }
+
+ private:
+  static const Slot& slot(const std::byte* bank, int i) {
+    return reinterpret_cast<const Slot*>(bank)[i];
+  }
+  static Slot& slot(std::byte* bank, int i) { return reinterpret_cast<Slot*>(bank)[i]; }
+
+  void step_one(const KernelCall& call, int i) const {
+    Slot& s = slot(call.out, i);
+    if (call.in != call.out) s = slot(call.in, i);
+    call.lane->env.store(i, std::memory_order_relaxed);
+    if (s.header.status != SlotStatus::kLive) return put_back(s, s.header.status, call, i);
+
+    const ActionRow action(call.actions.row(static_cast<size_t>(i), action_dims_));
+    const Outcome outcome = env_.step(s.state, action, s.header.rng);
+    ++s.header.length;
+    s.header.episode_return += static_cast<double>(outcome.reward);
+    const bool truncated = outcome.truncated || s.header.length >= time_limit_;
+    write_row(call.view, i, outcome.reward, outcome.terminated, truncated, true);
+    if (outcome.terminated || truncated) {
+      write_episode(s, call.view, i);
+      ++s.header.episode;
+      begin_episode(s, call, i);
+    } else {
+      write_obs(s, call.view, i);
+    }
+  }
+
+  void begin_episode(Slot& s, const KernelCall& call, int i) const {
+    call.lane->phase.store(Phase::kReset, std::memory_order_relaxed);
+    s.header.length = 0;
+    s.header.episode_return = 0;
+    s.header.episode_start = s.header.rng.position();
+    env_.reset(s.state, s.header.rng);
+    write_obs(s, call.view, i);
+    call.lane->phase.store(Phase::kStep, std::memory_order_relaxed);
+  }
+
+  bool try_episode(Slot& s, const KernelCall& call, int i) const noexcept {
+    call.lane->env.store(i, std::memory_order_relaxed);
+    try {
+      begin_episode(s, call, i);
+      return true;
+    } catch (const std::exception& error) {
+      note(call, i, error.what());
+    } catch (...) {
+      note(call, i, kForeignException);
+    }
+    return false;
+  }
+
+  void fail(const KernelCall& call, int i, const char* what) const noexcept {
+    note(call, i, what);
+    put_back(slot(call.out, i), SlotStatus::kFailed, call, i);
+  }
+
+  void note(const KernelCall& call, int i, const char* what) const noexcept {
+    SlotHeader& header = slot(call.out, i).header;
+    call.notes[i].set(call.lane->phase.load(std::memory_order_relaxed), header, what);
+    call.lane->failures.fetch_add(1, std::memory_order_relaxed);
+    ++header.failures;
+  }
+
+  // The row of an env that failed or is out of service is invalid. A failed one gets a new
+  // episode where the policy is to restart, and goes out of service otherwise.
+  void put_back(Slot& s, SlotStatus status, const KernelCall& call, int i) const noexcept {
+    write_row(call.view, i, 0.0f, false, false, false);
+    if (status == SlotStatus::kFailed && call.on_failure == OnFailure::kRestart) {
+      s.header.status = SlotStatus::kLive;
+      for (int attempt = 0; attempt < kResetAttempts; ++attempt) {
+        s.header.rng.seek(uint64_t{s.header.failures} << kFailureLeapBits);
+        ++s.header.episode;
+        if (try_episode(s, call, i)) return;
+      }
+      call.notes[i].out_of_service = true;
+    }
+    s.header.status = SlotStatus::kDropped;
+    write_blank(call.view, i);
+  }
+
+  void write_row(const StepView& v, int i, float reward, bool terminated, bool truncated,
+                 bool valid) const {
+    v.reward[i] = reward;
+    v.terminated[i] = terminated;
+    v.truncated[i] = truncated;
+    v.valid[i] = valid;
+  }
+
+  void write_obs(const Slot& s, const StepView& v, int i) const {
+    const auto row = static_cast<size_t>(i);
+    env_.observe(s.state, ObsRow(v.obs + row * obs_bytes_, obs_elements_));
+    if constexpr (MaskedEnv<E>) {
+      if (v.mask != nullptr) env_.mask(s.state, MaskRow(v.mask + row * mask_size_, mask_size_));
+    }
+  }
+
+  // The row of an env out of service: zeros, and every choice open so that a policy can sample.
+  void write_blank(const StepView& v, int i) const {
+    const auto row = static_cast<size_t>(i);
+    std::memset(v.obs + row * obs_bytes_, 0, obs_bytes_);
+    if (v.mask != nullptr) std::memset(v.mask + row * mask_size_, 1, mask_size_);
+  }
+
+  void write_episode(const Slot& s, const StepView& v, int i) const {
+    const auto row = static_cast<size_t>(i);
+    env_.observe(s.state, ObsRow(v.final_obs + row * obs_bytes_, obs_elements_));
+    v.episode_return[i] = static_cast<float>(s.header.episode_return);
+    v.episode_length[i] = static_cast<int32_t>(s.header.length);
+    if constexpr (MeteredEnv<E>) {
+      const size_t count = spec_.metrics.size();
+      env_.metrics(s.state, MetricRow(v.metrics + row * count, count));
+    }
+  }
+
+  static void leave(const KernelCall& call) {
+    call.lane->env.store(-1, std::memory_order_relaxed);
+    const uint32_t calls = call.lane->calls.load(std::memory_order_relaxed);
+    call.lane->calls.store(calls + 1, std::memory_order_relaxed);
+  }
+
+  E env_;
+  size_t obs_elements_ = 0, obs_bytes_ = 0, action_dims_ = 0, mask_size_ = 0;
+  uint32_t time_limit_ = UINT32_MAX;
+};
+
+}  // namespace flotilla

@@ -1,0 +1,83 @@
+// What the parent and its worker processes share: a control block and one channel per worker, in
+// the same segment as the batch and the slots.
+//
+// The parent publishes a command per group by raising its sequence number and rings the workers'
+// bells. Worker w steps its own fixed range of the group and stores the sequence number in its
+// channel; the last one to finish rings the parent's bell. Command number s reads the slots of
+// bank s % 2 and writes those of the other, so a command whose worker died is simply carried out
+// again by the next worker.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/arena.h"
+#include "core/bell.h"
+#include "env/kernel.h"
+#include "env/vec_env.h"
+
+namespace flotilla {
+
+struct Command {
+  alignas(64) std::atomic<uint32_t> sequence{0};
+  bool is_reset = false;
+  OnFailure on_failure = OnFailure::kStop;
+  uint64_t seed = 0;
+  ActionView actions;  // pointers of the parent's mapping
+  StepView view;
+};
+
+struct Channel {
+  Bell bell;  // rung by the parent
+  alignas(64) std::atomic<uint32_t> done[kMaxGroups] = {};  // last sequence carried out
+  std::atomic<uint32_t> ready{0};                          // 1: up; 2: could not start
+
+  // Left by the signal handler of a worker that crashed.
+  std::atomic<int32_t> signal{0};
+  std::atomic<bool> signal_from_outside{false};
+  std::atomic<uint64_t> signal_address{0};
+
+  char start_error[480] = {};
+};
+
+struct Control {
+  static constexpr uint64_t kMagic = 0x31616c6c69746f66;  // "fotilla1"
+  uint64_t magic = kMagic;
+  const std::byte* parent_base = nullptr;
+  pid_t parent = 0;
+  int32_t num_envs = 0, groups = 0, workers = 0, time_limit = 0;
+  char env_name[64] = {};
+  char spec_sha256[65] = {};
+  FieldId<std::byte> banks;
+  FieldId<Lane> lanes;
+  FieldId<FailureNote> notes;
+  FieldId<Channel> channels;
+  FieldId<char> config;  // YAML, zero-terminated
+
+  Command commands[kMaxGroups];
+  Bell done_bell;  // rung by the last worker to finish a command
+  std::atomic<bool> stop{false};
+};
+
+// A process's view of the shared parts.
+struct Segment {
+  std::byte* base = nullptr;
+  Control* control = nullptr;
+
+  Channel& channel(int worker) const {
+    return *Field<Channel>(base, control->channels).row(static_cast<size_t>(worker));
+  }
+  std::byte* bank(uint32_t index) const {
+    return Field<std::byte>(base, control->banks).row(index % 2);
+  }
+  bool all_done(int group, uint32_t sequence) const {
+    for (int w = 0; w < control->workers; ++w) {
+      if (channel(w).done[group].load(std::memory_order_seq_cst) != sequence) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace flotilla

@@ -1,0 +1,61 @@
+// The processes back end: worker processes that share one segment with the caller.
+//
+// A worker that dies or hangs is replaced. If it was killed or stopped from outside, its
+// successor repeats the interrupted command from the slots before it, and nothing is lost. If an
+// env killed it, that env's row is invalid and the env goes on as the failure policy says.
+#pragma once
+
+#include "env/process_protocol.h"
+#include "env/vec_env.h"
+
+namespace flotilla {
+
+class ProcessVecEnv final : public VecEnv {
+ public:
+  ProcessVecEnv(const EnvType& type, const Config& config, const VecOptions& options,
+                ArenaLayout layout);
+  ~ProcessVecEnv() override;
+
+  double cpu_seconds() const override;
+  std::vector<pid_t> worker_pids() const override;
+
+ private:
+  struct Worker {
+    pid_t pid = -1;
+    // What was last seen of it, and since when: no change for long means it hangs.
+    uint64_t progress = 0;
+    uint64_t since_ns = 0;
+    uint64_t stopped_ns = 0;  // when it was first seen stopped by a signal; 0: it is not
+  };
+
+  void start_request(const Request& request) override;
+  void finish_request(const Request& request) override;
+  std::byte* current_bank(int group) const override;
+
+  void fill_control(size_t control_offset);
+  void start_worker(int index);
+  void start_all();
+  void wait_until_ready(int index);
+  void look_after(const Request& request);
+  void look_at(int index, const Request& request);
+  bool is_hung(int index);
+  void replace(int index, int status, const std::string& unusual_cause, const Request& request);
+  void blame(int index, int env, const std::string& cause, const Request& request);
+  void forget_attempt(int index);
+  std::string cause_of_death(int index, int status, bool& from_outside);
+  uint64_t progress_of(int index) const;
+  int culprit(int index) const;
+  void kill_worker(int index);
+  void stop_all();
+
+  FieldId<Control> control_;
+  FieldId<Channel> channels_;
+  FieldId<char> config_;
+  Segment segment_;
+  std::vector<Worker> workers_;
+  double reaped_cpu_s_ = 0;   // of workers that are gone
+  uint64_t oom_kills_ = 0;    // of the machine, when last looked
+  bool broken_ = false;       // workers were lost for good
+};
+
+}  // namespace flotilla

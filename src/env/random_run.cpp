@@ -1,0 +1,61 @@
+#include "env/random_run.h"
+
+namespace flotilla {
+
+RandomRun::RandomRun(const EnvType& type, const Config& config, const VecOptions& options,
+                     uint64_t seed)
+    : seed_(seed) {
+  options.validate();
+  ArenaLayout layout;
+  const auto kernel = type.make_kernel(config, options.time_limit);
+  const StepFields fields(layout, kernel->spec(), options.num_envs, 1);
+  vec_ = make_vec_env(type, config, options, layout);
+  view_ = fields.view(vec_->arena(), 0);
+  actions_ = fields.actions(vec_->arena(), 0);
+  vec_->reset(seed, view_);
+}
+
+void RandomRun::begin(int group, uint64_t step) {
+  random_actions(vec_->spec(), vec_->group(group), seed_, step, view_.mask, actions_);
+  vec_->begin(group, {actions_}, view_);
+}
+
+void RandomRun::step() {
+  for (int g = 0; g < vec_->groups(); ++g) begin(g, steps_);
+  for (int g = 0; g < vec_->groups(); ++g) vec_->wait(g);
+  ++steps_;
+}
+
+void RandomRun::run(uint64_t steps) {
+  const uint64_t last = steps_ + steps;
+  for (int g = 0; g < vec_->groups(); ++g) begin(g, steps_);
+  while (++steps_ < last) {
+    for (int g = 0; g < vec_->groups(); ++g) {
+      vec_->wait(g);
+      begin(g, steps_);
+    }
+  }
+  for (int g = 0; g < vec_->groups(); ++g) vec_->wait(g);
+}
+
+void RandomRun::save(Writer& writer) const {
+  writer.u64("steps", steps_);
+  vec_->save(writer);
+}
+
+void RandomRun::load(Reader& reader) {
+  steps_ = reader.u64("steps");
+  vec_->load(reader, view_);
+}
+
+TrajectoryHash::TrajectoryHash(const EnvSpec& spec, int num_envs)
+    : num_envs_(static_cast<size_t>(num_envs)), obs_bytes_(spec.obs.row_bytes()) {}
+
+void TrajectoryHash::add(const StepView& view) {
+  hash_.update(view.obs, num_envs_ * obs_bytes_);
+  hash_.update(view.reward, num_envs_ * sizeof(float));
+  hash_.update(view.terminated, num_envs_);
+  hash_.update(view.truncated, num_envs_);
+}
+
+}  // namespace flotilla

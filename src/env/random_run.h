@@ -1,0 +1,53 @@
+// A VecEnv with its buffers, driven by random actions: for benchmarks, conformance checks, tests.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/sha256.h"
+#include "env/vec_env.h"
+
+namespace flotilla {
+
+class RandomRun {
+ public:
+  // Builds the envs and resets them.
+  RandomRun(const EnvType& type, const Config& config, const VecOptions& options, uint64_t seed);
+
+  VecEnv& vec() { return *vec_; }
+  const StepView& view() const { return view_; }
+  ActionView actions() const { return {actions_}; }
+  uint64_t steps() const { return steps_; }
+
+  // One step of every env; afterwards view() holds it.
+  void step();
+  // Many steps with the groups overlapping: one waits for its actions while the other steps.
+  void run(uint64_t steps);
+
+  void save(Writer& writer) const;
+  void load(Reader& reader);
+
+ private:
+  void begin(int group, uint64_t step);
+
+  std::unique_ptr<VecEnv> vec_;
+  StepView view_;
+  std::byte* actions_ = nullptr;
+  uint64_t seed_;
+  uint64_t steps_ = 0;
+};
+
+// SHA-256 over observations, rewards, terminated and truncated flags, step after step.
+class TrajectoryHash {
+ public:
+  TrajectoryHash(const EnvSpec& spec, int num_envs);
+  void add(const StepView& view);
+  std::string hex() { return hash_.hex(); }
+
+ private:
+  size_t num_envs_, obs_bytes_;
+  Sha256 hash_;
+};
+
+}  // namespace flotilla

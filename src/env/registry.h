@@ -1,0 +1,40 @@
+// The environments a program knows, by name. Filled by one explicit list (domains/domains.cpp),
+// and by a user's own program.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/config.h"
+#include "env/kernel.h"
+
+namespace flotilla {
+
+struct EnvType {
+  std::string name;
+  std::string summary;  // one line for `flotilla list`
+  Schema schema;
+  // `time_limit` replaces the env's own when positive.
+  std::function<std::unique_ptr<EnvKernel>(const Config&, int time_limit)> make_kernel;
+};
+
+template <Env E>
+EnvType env_type(const std::string& name, const std::string& summary) {
+  return {name, summary, E::schema(), [name](const Config& config, int time_limit) {
+            return std::make_unique<KernelOf<E>>(name, config, time_limit);
+          }};
+}
+
+class Registry {
+ public:
+  void add(EnvType type);  // throws Error(kInternal) when the name is taken
+  const EnvType& find(const std::string& name) const;  // throws Error(kUsage) "did you mean"
+  const std::vector<EnvType>& types() const { return types_; }
+
+ private:
+  std::vector<EnvType> types_;
+};
+
+}  // namespace flotilla

@@ -1,0 +1,84 @@
+#include "env/replay.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "env/actions.h"
+#include "env/vec_env.h"
+#include "env/views.h"
+
+namespace flotilla {
+namespace {
+
+void require(bool condition, const std::string& what) {
+  if (!condition) throw Error(ErrorCode::kData, "crash bundle: " + what);
+}
+
+// Numbers from a file, as the four-byte values of the batch.
+void put_action(const ActionSpace& space, const std::vector<double>& action, std::byte* row) {
+  require(action.size() == space.dims(), "an action has another number of dimensions");
+  for (size_t d = 0; d < action.size(); ++d) {
+    std::byte* at = row + d * sizeof(int32_t);
+    if (space.is_box()) {
+      const auto value = static_cast<float>(action[d]);
+      std::memcpy(at, &value, sizeof(value));
+    } else {
+      const bool is_choice = action[d] >= 0 && action[d] < space.choices[d];
+      require(is_choice, fmt::format("action {} is outside {}", action[d], space.describe()));
+      const auto value = static_cast<int32_t>(action[d]);
+      std::memcpy(at, &value, sizeof(value));
+    }
+  }
+}
+
+}  // namespace
+
+ReplayResult replay(const EnvType& type, const CrashBundle& bundle) {
+  require(bundle.env_name == type.name,
+          fmt::format("it is of '{}', not of '{}'", bundle.env_name, type.name));
+  require(bundle.env >= 0 && bundle.env < kMaxEnvs, "the env index is out of range");
+  require(bundle.steps_lost == 0,
+          fmt::format("the first {} actions of the episode were not kept", bundle.steps_lost));
+  Config config(type.schema);
+  config.load_yaml_text(bundle.config_yaml, "the crash bundle's config");
+  const auto kernel = type.make_kernel(config, bundle.time_limit);
+  const EnvSpec& spec = kernel->spec();
+  require(spec.sha256() == bundle.spec_sha256, "the environment's spec has changed since");
+
+  // Rows up to the env's own index: the index names its stream of random numbers.
+  const int envs = bundle.env + 1;
+  ArenaLayout layout;
+  const StepFields fields(layout, spec, envs, 1);
+  const auto slots = layout.add<std::byte>("slots", 1, static_cast<size_t>(envs) * kernel->slot_bytes());
+  const auto notes = layout.add<FailureNote>("notes", 1, static_cast<size_t>(envs));
+  const Arena arena(layout, Arena::Backing::kPrivate);
+  Lane lane;
+  std::byte* actions = fields.actions(arena, 0);
+  const KernelCall call{.in = arena.view(slots).row(0),
+                        .out = arena.view(slots).row(0),
+                        .actions = {actions},
+                        .view = fields.view(arena, 0),
+                        .notes = arena.view(notes).row(0),
+                        .lane = &lane,
+                        .on_failure = OnFailure::kStop,
+                        .seed = bundle.seed,
+                        .position = bundle.episode_start};
+  const Span one{bundle.env, envs};
+  const FailureNote& note = call.notes[bundle.env];
+  kernel->reset(one, call);
+  ReplayResult result;
+  for (const std::vector<double>& action : bundle.actions) {
+    if (note.count > 0) break;
+    put_action(spec.action, action,
+               actions + static_cast<size_t>(bundle.env) * spec.action.dims() * sizeof(int32_t));
+    check_actions(spec, one, {actions});
+    kernel->step(one, call);
+    if (note.count == 0) ++result.steps;
+  }
+  result.failed = note.count > 0;
+  result.cause = note.what;
+  return result;
+}
+
+}  // namespace flotilla

@@ -1,0 +1,139 @@
+#include "env/spec.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "core/sha256.h"
+
+namespace flotilla {
+namespace {
+
+// Rows longer than this are a slip, not an observation.
+constexpr size_t kMaxElements = size_t{1} << 28;
+
+void require(bool condition, const EnvSpec& spec, const std::string& what) {
+  if (!condition) {
+    throw Error(ErrorCode::kUsage, "environment '" + spec.name + "': " + what);
+  }
+}
+
+void validate_obs(const EnvSpec& spec) {
+  const ObsSpace& obs = spec.obs;
+  require(!obs.shape.empty(), spec, "the observation has no shape");
+  size_t elements = 1;
+  for (const int extent : obs.shape) {
+    require(extent > 0, spec, fmt::format("observation shape ({}) is not positive",
+                                          fmt::join(obs.shape, ", ")));
+    elements *= static_cast<size_t>(extent);
+    require(elements <= kMaxElements, spec, "the observation is too large");
+  }
+  require(obs.low.size() == elements && obs.high.size() == elements, spec,
+          fmt::format("{} observation bounds for {} elements", obs.low.size(), elements));
+  for (size_t i = 0; i < elements; ++i) {
+    require(obs.low[i] <= obs.high[i], spec,
+            fmt::format("observation bounds of element {} are out of order", i));
+  }
+}
+
+void validate_action(const EnvSpec& spec) {
+  const ActionSpace& action = spec.action;
+  require(action.dims() > 0, spec, "the action has no dimensions");
+  for (const int n : action.choices) require(n > 0, spec, "an action has no choices");
+  require(action.low.size() == action.high.size(), spec, "action bounds of different length");
+  for (size_t i = 0; i < action.low.size(); ++i) {
+    require(std::isfinite(action.low[i]) && std::isfinite(action.high[i]), spec,
+            "action bounds must be finite");
+    require(action.low[i] <= action.high[i], spec, "action bounds are out of order");
+  }
+}
+
+}  // namespace
+
+ObsSpace ObsSpace::float32(std::vector<int> shape, float low, float high) {
+  ObsSpace space{.type = ObsType::kFloat32, .shape = std::move(shape), .low = {}, .high = {}};
+  space.low.assign(space.elements(), low);
+  space.high.assign(space.elements(), high);
+  return space;
+}
+
+ObsSpace ObsSpace::float32(std::vector<float> low, std::vector<float> high) {
+  return {.type = ObsType::kFloat32,
+          .shape = {static_cast<int>(low.size())},
+          .low = std::move(low),
+          .high = std::move(high)};
+}
+
+ObsSpace ObsSpace::uint8(std::vector<int> shape) {
+  ObsSpace space = float32(std::move(shape), 0, 255);
+  space.type = ObsType::kUint8;
+  return space;
+}
+
+size_t ObsSpace::elements() const {
+  size_t count = 1;
+  for (const int extent : shape) count *= static_cast<size_t>(extent);
+  return count;
+}
+
+size_t ObsSpace::row_bytes() const {
+  return elements() * (type == ObsType::kFloat32 ? sizeof(float) : 1);
+}
+
+ActionSpace ActionSpace::discrete(int choices) {
+  return {.kind = ActionKind::kDiscrete, .choices = {choices}, .low = {}, .high = {}};
+}
+
+ActionSpace ActionSpace::multi_discrete(std::vector<int> choices) {
+  return {.kind = ActionKind::kMultiDiscrete,
+          .choices = std::move(choices),
+          .low = {},
+          .high = {}};
+}
+
+ActionSpace ActionSpace::box(std::vector<float> low, std::vector<float> high) {
+  return {.kind = ActionKind::kBox,
+          .choices = {},
+          .low = std::move(low),
+          .high = std::move(high)};
+}
+
+size_t ActionSpace::mask_size() const {
+  size_t size = 0;
+  for (const int n : choices) size += static_cast<size_t>(n);
+  return size;
+}
+
+std::string ActionSpace::describe() const {
+  switch (kind) {
+    case ActionKind::kDiscrete:
+      return fmt::format("Discrete({})", choices.at(0));
+    case ActionKind::kMultiDiscrete:
+      return fmt::format("MultiDiscrete({})", fmt::join(choices, ", "));
+    case ActionKind::kBox:
+      break;
+  }
+  return fmt::format("Box([{}], [{}])", fmt::join(low, ", "), fmt::join(high, ", "));
+}
+
+void EnvSpec::validate() const {
+  validate_obs(*this);
+  validate_action(*this);
+  require(time_limit >= 0, *this, "the time limit is negative");
+  require(!has_mask || !action.is_box(), *this, "a box action cannot have a mask");
+  require(reward_low <= reward_high, *this, "reward bounds are out of order");
+  for (const std::string& metric : metrics) require(!metric.empty(), *this, "unnamed metric");
+}
+
+std::string EnvSpec::sha256() const {
+  return sha256_hex(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", name,
+                                static_cast<int>(obs.type), fmt::join(obs.shape, ","),
+                                fmt::join(obs.low, ","), fmt::join(obs.high, ","),
+                                action.describe(), has_mask, time_limit, fmt::join(metrics, ","),
+                                reward_low, reward_high, static_cast<int>(action.kind)));
+}
+
+}  // namespace flotilla

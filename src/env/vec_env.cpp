@@ -1,0 +1,370 @@
+#include "env/vec_env.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "core/log.h"
+#include "core/system.h"
+#include "env/local_vec_env.h"
+#include "env/process_vec_env.h"
+
+namespace flotilla {
+namespace {
+
+// One more crash bundle tells nothing new after this many.
+constexpr int kMaxBundles = 20;
+
+Backend backend_from(const std::string& name) {
+  if (name == "threads") return Backend::kThreads;
+  return name == "processes" ? Backend::kProcesses : Backend::kSerial;
+}
+
+OnFailure on_failure_from(const std::string& name) {
+  if (name == "restart") return OnFailure::kRestart;
+  return name == "drop" ? OnFailure::kDrop : OnFailure::kStop;
+}
+
+// Whole cache lines of flags where there are enough envs to give every part some.
+int span_alignment(int envs, int parts) { return envs >= 32 * parts ? 16 : 1; }
+
+}  // namespace
+
+Span group_span(int num_envs, int groups, int group) {
+  return part_of({0, num_envs}, group, groups, span_alignment(num_envs, groups));
+}
+
+Span lane_span(Span group, int lanes, int lane) {
+  return part_of(group, lane, lanes, span_alignment(group.size(), lanes));
+}
+
+Schema VecOptions::schema() {
+  Schema schema;
+  schema
+      .choice("backend", "serial", {"serial", "threads", "processes"},
+              "where environments are stepped")
+      .execution()
+      .integer("num_envs", 1, {1, kMaxEnvs}, "environments stepped together")
+      .integer("groups", 1, {1, kMaxGroups}, "halves that step in turn: 2 is double buffering")
+      .execution()
+      .integer("threads", 0, {0, 1024}, "threads of the threads back end; 0: one per CPU")
+      .execution()
+      .integer("workers", 0, {0, 1024}, "workers of the processes back end; 0: one per CPU")
+      .execution()
+      .choice("start_method", "spawn", {"spawn", "fork"}, "how worker processes are started")
+      .execution()
+      .choice("on_env_failure", "stop", {"stop", "restart", "drop"},
+              "stop the run, give the env a new episode, or go on without it")
+      .integer("restart_budget", 100, {0, 1'000'000'000}, "restarts before the run stops")
+      .number("step_timeout_s", 60, {0.01, 86400}, "seconds without progress that count as hung")
+      .execution()
+      .number("start_timeout_s", 60, {0.01, 86400}, "seconds a worker may take to come up")
+      .execution()
+      .text("crash_dir", "crashes", "directory of crash bundles; empty: none")
+      .execution();
+  return schema;
+}
+
+VecOptions VecOptions::from(const Config& config) {
+  VecOptions options;
+  options.backend = backend_from(config.get_text("backend"));
+  options.num_envs = static_cast<int>(config.get_integer("num_envs"));
+  options.groups = static_cast<int>(config.get_integer("groups"));
+  options.threads = static_cast<int>(config.get_integer("threads"));
+  options.workers = static_cast<int>(config.get_integer("workers"));
+  options.start_method =
+      config.get_text("start_method") == "fork" ? StartMethod::kFork : StartMethod::kSpawn;
+  options.on_failure = on_failure_from(config.get_text("on_env_failure"));
+  options.restart_budget = static_cast<int>(config.get_integer("restart_budget"));
+  options.step_timeout_s = config.get_number("step_timeout_s");
+  options.start_timeout_s = config.get_number("start_timeout_s");
+  options.crash_dir = config.get_text("crash_dir");
+  if (options.threads == 0) options.threads = std::min(cpu_count(), options.num_envs);
+  if (options.workers == 0) options.workers = std::min(cpu_count(), options.num_envs);
+  return options;
+}
+
+void VecOptions::validate() const {
+  const auto in_range = [](const char* name, int value, int high) {
+    if (value < 1 || value > high) {
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("{}: expected an integer from 1 to {}, got {}", name, high, value));
+    }
+  };
+  in_range("num_envs", num_envs, kMaxEnvs);
+  in_range("groups", groups, std::min(kMaxGroups, num_envs));
+  in_range("threads", threads, 1024);
+  if (backend == Backend::kProcesses) in_range("workers", workers, std::min(1024, num_envs));
+}
+
+VecEnv::VecEnv(const EnvType& type, const Config& config, const VecOptions& options)
+    : env_name_(type.name),
+      config_yaml_(config.to_yaml()),
+      options_(options),
+      kernel_(type.make_kernel(config, options.time_limit)) {}
+
+VecEnv::~VecEnv() = default;
+
+void VecEnv::allocate(ArenaLayout layout, Arena::Backing backing, int lanes, int banks) {
+  const auto n = static_cast<size_t>(num_envs());
+  lane_count_ = lanes;
+  banks_ = layout.add<std::byte>("slots", static_cast<size_t>(banks), n * kernel_->slot_bytes());
+  lanes_ = layout.add<Lane>("lanes", static_cast<size_t>(lanes), kMaxGroups);
+  notes_ = layout.add<FailureNote>("notes", 1, n);
+  arena_ = std::make_unique<Arena>(layout, backing);
+  for (int i = 0; i < lanes; ++i) {
+    for (int g = 0; g < kMaxGroups; ++g) new (&lane(i, g)) Lane;
+  }
+  action_log_ = ActionLog(spec(), num_envs());
+}
+
+Lane& VecEnv::lane(int index, int group) const {
+  return arena_->view(lanes_).row(static_cast<size_t>(index))[group];
+}
+
+SlotHeader& VecEnv::slot_header(std::byte* bank, int env) const {
+  // Every kernel's slot begins with its header.
+  return *reinterpret_cast<SlotHeader*>(bank + static_cast<size_t>(env) * kernel_->slot_bytes());
+}
+
+void VecEnv::reset(uint64_t seed, const StepView& out) {
+  check_idle("reset");
+  check_view(out);
+  seed_ = seed;
+  const size_t first_failure = failures_.size();
+  for (int g = 0; g < groups(); ++g) {
+    steps_[g] = 0;
+    const Span envs = group(g);
+    for (int env = envs.begin; env < envs.end; ++env) {
+      slot_header(current_bank(g), env).status = SlotStatus::kLive;
+    }
+    const Request request{.op = Request::Op::kReset, .group = g, .seed = seed, .actions = {},
+                          .view = out};
+    start_request(request);
+    complete(request);
+  }
+  is_reset_ = true;
+  throw_if_over(first_failure);
+}
+
+void VecEnv::begin(int group_index, ActionView actions, const StepView& out) {
+  if (!is_reset_) throw Error(ErrorCode::kUsage, "begin() before reset()");
+  if (group_index < 0 || group_index >= groups()) {
+    throw Error(ErrorCode::kUsage, fmt::format("no group {} of {}", group_index, groups()));
+  }
+  if (busy_[group_index]) throw Error(ErrorCode::kUsage, "begin() again before wait()");
+  check_view(out);
+  check_actions(spec(), group(group_index), actions);
+  Request& request = in_flight_[group_index];
+  request = {.op = Request::Op::kStep, .group = group_index, .seed = seed_, .actions = actions,
+             .view = out};
+  action_log_.record(steps_[group_index]++, group(group_index), actions);
+  busy_[group_index] = true;
+  start_request(request);
+}
+
+void VecEnv::wait(int group_index) {
+  if (group_index < 0 || group_index >= groups() || !busy_[group_index]) {
+    throw Error(ErrorCode::kUsage, "wait() without begin()");
+  }
+  const size_t first_failure = failures_.size();
+  busy_[group_index] = false;
+  complete(in_flight_[group_index]);
+  if (failures_.size() != first_failure) throw_if_over(first_failure);
+}
+
+void VecEnv::complete(const Request& request) {
+  finish_request(request);
+  for (int i = 0; i < lane_count_; ++i) {
+    if (lane(i, request.group).failures.load(std::memory_order_relaxed) > 0) {
+      return collect_notes(request);
+    }
+  }
+}
+
+void VecEnv::collect_notes(const Request& request) {
+  for (int i = 0; i < lane_count_; ++i) lane(i, request.group).failures.store(0);
+  const Span envs = group(request.group);
+  for (int env = envs.begin; env < envs.end; ++env) {
+    FailureNote& note = notes()[env];
+    if (note.count == 0) continue;
+    out_of_service_ |= note.out_of_service;
+    restarts_ += static_cast<int>(note.count) - 1;  // report() counts the last
+    report(env, note, request, std::string("threw: ") + note.what, false);
+    note = FailureNote{};
+  }
+}
+
+void VecEnv::report(int env, const FailureNote& note, const Request& request,
+                    const std::string& cause, bool repeated) {
+  FailureReport failure{.env_name = env_name_,
+                        .env = env,
+                        .seed = seed_,
+                        .episode = note.episode,
+                        .step = note.length,
+                        .phase = note.phase == Phase::kReset ? "reset" : "step",
+                        .action = "-",
+                        .cause = cause,
+                        .repeated = repeated,
+                        .bundle = ""};
+  const bool has_action = env >= 0 && note.phase == Phase::kStep &&
+                          request.op == Request::Op::kStep;
+  if (has_action) failure.action = describe_action(spec(), request.actions, env);
+  if (!repeated && env >= 0) write_bundle(failure, note, request);
+  if (options_.on_failure == OnFailure::kRestart || repeated) ++restarts_;
+  const char* outcome = repeated ? "the step was repeated"
+                        : options_.on_failure == OnFailure::kRestart ? "a new episode was begun"
+                        : options_.on_failure == OnFailure::kDrop    ? "the env was dropped"
+                                                                     : "the run stops";
+  log::warn(failure.message(), {{"outcome", outcome}});
+  failures_.push_back(std::move(failure));
+}
+
+void VecEnv::write_bundle(FailureReport& failure, const FailureNote& note,
+                          const Request& request) {
+  if (options_.crash_dir.empty() || bundles_ >= kMaxBundles) return;
+  CrashBundle bundle{.env_name = env_name_,
+                     .config_yaml = config_yaml_,
+                     .spec_sha256 = spec().sha256(),
+                     .time_limit = options_.time_limit,
+                     .seed = seed_,
+                     .env = failure.env,
+                     .episode = note.episode,
+                     .episode_start = note.episode_start,
+                     .steps_lost = 0,
+                     .actions = {},
+                     .cause = failure.cause};
+  if (note.phase == Phase::kStep) {
+    const uint64_t wanted = uint64_t{note.length} + 1;
+    bundle.actions = action_log_.last(failure.env, steps_[request.group], wanted);
+    bundle.steps_lost = wanted - bundle.actions.size();
+  }
+  const std::string path = fmt::format("{}/{}-seed{}-env{}-episode{}.json", options_.crash_dir,
+                                       env_name_, seed_, failure.env, note.episode);
+  try {
+    std::filesystem::create_directories(options_.crash_dir);
+    bundle.write(path);
+    failure.bundle = path;
+    ++bundles_;
+  } catch (const std::exception& error) {
+    log::error("no crash bundle was written", {{"cause", error.what()}});
+  }
+}
+
+void VecEnv::throw_if_over(size_t first_failure) const {
+  if (failures_.size() == first_failure) return;
+  const FailureReport& first = failures_[first_failure];
+  if (options_.on_failure == OnFailure::kStop) throw EnvFailure(first, "");
+  if (out_of_service_) throw EnvFailure(first, "; it could not be restarted");
+  if (restart_budget_spent()) {
+    throw EnvFailure(first, fmt::format("; the restart budget of {} is used up",
+                                        options_.restart_budget));
+  }
+  if (!any_in_service()) throw EnvFailure(first, "; no environment is left");
+}
+
+bool VecEnv::any_in_service() const {
+  for (int g = 0; g < groups(); ++g) {
+    if (busy_[g]) return true;  // still stepping: judged when it is done
+    const Span envs = group(g);
+    for (int env = envs.begin; env < envs.end; ++env) {
+      if (slot_header(current_bank(g), env).status == SlotStatus::kLive) return true;
+    }
+  }
+  return false;
+}
+
+void VecEnv::check_idle(const char* operation) const {
+  for (int g = 0; g < groups(); ++g) {
+    if (busy_[g]) {
+      throw Error(ErrorCode::kUsage, fmt::format("{}() while group {} steps", operation, g));
+    }
+  }
+}
+
+void VecEnv::check_view(const StepView& view) const {
+  const auto n = static_cast<size_t>(num_envs());
+  const bool inside = arena_->contains(view.obs, n * spec().obs.row_bytes()) &&
+                      arena_->contains(view.reward, n * sizeof(float)) &&
+                      arena_->contains(view.terminated, n) && arena_->contains(view.truncated, n) &&
+                      arena_->contains(view.valid, n) &&
+                      arena_->contains(view.final_obs, n * spec().obs.row_bytes()) &&
+                      arena_->contains(view.episode_return, n * sizeof(float)) &&
+                      arena_->contains(view.episode_length, n * sizeof(int32_t)) &&
+                      arena_->contains(view.metrics, n * spec().metrics.size() * sizeof(float)) &&
+                      (view.mask == nullptr ||
+                       arena_->contains(view.mask, n * spec().action.mask_size()));
+  if (!inside) throw Error(ErrorCode::kUsage, "a step view does not lie in this VecEnv's arena");
+}
+
+void VecEnv::save(Writer& writer) const {
+  check_idle("save");
+  writer.text("env", env_name_);
+  writer.text("spec_sha256", spec().sha256());
+  writer.u64("num_envs", static_cast<uint64_t>(num_envs()));
+  writer.u64("slot_bytes", kernel_->slot_bytes());
+  writer.u64("seed", seed_);
+  const size_t slot_bytes = kernel_->slot_bytes();
+  for (int g = 0; g < groups(); ++g) {
+    const Span envs = group(g);
+    for (int env = envs.begin; env < envs.end; ++env) {
+      const std::byte* slot = current_bank(g) + static_cast<size_t>(env) * slot_bytes;
+      writer.bytes("slot", {slot, slot_bytes});
+    }
+  }
+}
+
+void VecEnv::load(Reader& reader, const StepView& out) {
+  check_idle("load");
+  check_view(out);
+  const auto expect = [](bool same, const std::string& what) {
+    if (!same) throw Error(ErrorCode::kData, "saved environments differ from these: " + what);
+  };
+  const std::string name = reader.text("env");
+  expect(name == env_name_, fmt::format("'{}' was saved, this is '{}'", name, env_name_));
+  expect(reader.text("spec_sha256") == spec().sha256(), "another spec of '" + env_name_ + "'");
+  const uint64_t count = reader.u64("num_envs");
+  expect(count == static_cast<uint64_t>(num_envs()),
+         fmt::format("{} were saved, these are {}", count, num_envs()));
+  const size_t slot_bytes = kernel_->slot_bytes();
+  expect(reader.u64("slot_bytes") == slot_bytes, "states of another size");
+  const uint64_t seed = reader.u64("seed");
+
+  // Everything is read and checked before anything is changed.
+  std::vector<std::byte> slots(count * slot_bytes);
+  for (size_t env = 0; env < count; ++env) {
+    std::byte* slot = slots.data() + env * slot_bytes;
+    reader.bytes_into("slot", {slot, slot_bytes});
+    SlotHeader header;
+    std::memcpy(static_cast<void*>(&header), slot, sizeof(header));
+    const bool known = header.status <= SlotStatus::kDropped;
+    expect(known && kernel_->valid_state(slot), fmt::format("the state of env {} is damaged", env));
+  }
+  seed_ = seed;
+  for (int g = 0; g < groups(); ++g) {
+    const Span envs = group(g);
+    const size_t first = static_cast<size_t>(envs.begin) * slot_bytes;
+    std::memcpy(current_bank(g) + first, slots.data() + first,
+                static_cast<size_t>(envs.size()) * slot_bytes);
+    kernel_->observe(envs, current_bank(g), out);
+    steps_[g] = 0;
+  }
+  is_reset_ = true;
+}
+
+std::vector<FailureReport> VecEnv::take_failures() { return std::exchange(failures_, {}); }
+
+double VecEnv::cpu_seconds() const { return process_cpu_seconds(); }
+
+std::unique_ptr<VecEnv> make_vec_env(const EnvType& type, const Config& config,
+                                     const VecOptions& options, const ArenaLayout& layout) {
+  options.validate();
+  if (options.backend == Backend::kProcesses) {
+    return std::make_unique<ProcessVecEnv>(type, config, options, layout);
+  }
+  return std::make_unique<LocalVecEnv>(type, config, options, layout);
+}
+
+}  // namespace flotilla

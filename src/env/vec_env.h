@@ -1,0 +1,180 @@
+// Many environments stepped as one batch, in place, by one of three back ends:
+//   serial     in the calling thread
+//   threads    in the calling thread and a fixed team of others
+//   processes  in worker processes that share the batch; a crash of an env costs one row
+//
+//   ArenaLayout layout;
+//   StepFields fields(layout, spec, num_envs, 1);
+//   auto vec = make_vec_env(type, config, options, layout);
+//   StepView view = fields.view(vec->arena(), 0);
+//   vec->reset(seed, view);
+//   vec->begin(0, actions, view);   // returns at once
+//   vec->wait(0);                   // view now holds the step
+//
+// The arena belongs to the VecEnv and holds the caller's fields too; envs write straight into
+// them. Views handed to begin() must lie in it and, with the actions, stay untouched until wait().
+// With two groups, one half of the envs can step while the other half waits for actions.
+//
+// Autoreset, final observations and invalid rows: docs/autoreset.md. Failures: docs/failures.md.
+//
+// Thread safety: one caller at a time.
+// Determinism: rows depend on (seed, config, actions), never on back end, threads or workers.
+// Allocates: nothing per step, unless an env fails.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/config.h"
+#include "core/serial.h"
+#include "env/actions.h"
+#include "env/failure.h"
+#include "env/registry.h"
+#include "env/views.h"
+
+namespace flotilla {
+
+enum class Backend : uint8_t { kSerial, kThreads, kProcesses };
+enum class StartMethod : uint8_t { kSpawn, kFork };
+
+constexpr int kMaxEnvs = 1'000'000;
+constexpr int kMaxGroups = 2;
+
+struct VecOptions {
+  Backend backend = Backend::kSerial;
+  int num_envs = 1;
+  int groups = 1;
+  int threads = 1;                                // of Backend::kThreads
+  int workers = 1;                                // of Backend::kProcesses
+  StartMethod start_method = StartMethod::kSpawn;  // fork shares the parent's memory image
+  int time_limit = 0;                             // replaces the env's own when positive
+
+  OnFailure on_failure = OnFailure::kStop;
+  int restart_budget = 100;       // restarts over the life of the VecEnv
+  double step_timeout_s = 60;     // without progress in one env
+  double start_timeout_s = 60;    // for a worker to come up
+  double stopped_grace_s = 1;     // a worker stopped by a signal is replaced after this long
+  std::string crash_dir;          // where crash bundles go; empty: none are written
+
+  // The keys of all this, as they are called on the command line and in YAML.
+  static Schema schema();
+  static VecOptions from(const Config& config);
+  // Throws Error(kUsage) for combinations that cannot be run. make_vec_env() calls it.
+  void validate() const;
+};
+
+// The envs of group `group` out of `groups`.
+Span group_span(int num_envs, int groups, int group);
+// Those of them that lane `lane` out of `lanes` works on.
+Span lane_span(Span group, int lanes, int lane);
+
+class VecEnv {
+ public:
+  virtual ~VecEnv();
+  VecEnv(const VecEnv&) = delete;
+  VecEnv& operator=(const VecEnv&) = delete;
+
+  const EnvSpec& spec() const { return kernel_->spec(); }
+  const VecOptions& options() const { return options_; }
+  int num_envs() const { return options_.num_envs; }
+  int groups() const { return options_.groups; }
+  Span group(int g) const { return group_span(options_.num_envs, options_.groups, g); }
+  const Arena& arena() const { return *arena_; }
+
+  // Starts all envs anew from `seed`, brings dropped ones back, and writes their first
+  // observations. REQUIRES: no group is between begin() and wait().
+  void reset(uint64_t seed, const StepView& out);
+
+  // Begins one step of a group. Throws Error(kUsage) that names env and value for an action
+  // outside the space.
+  void begin(int group, ActionView actions, const StepView& out);
+
+  // Completes it. Throws EnvFailure when an env failed and the policy is to stop, or the restart
+  // budget is used up.
+  void wait(int group);
+
+  // The states of all envs. A state saved by one back end loads into any other with the same
+  // env, config and number of envs. load() also writes the current observations.
+  // REQUIRES: no group is between begin() and wait().
+  void save(Writer& writer) const;
+  void load(Reader& reader, const StepView& out);
+
+  // Failures since the last call; those that ended in an exception are among them.
+  std::vector<FailureReport> take_failures();
+  int restarts() const { return restarts_; }
+
+  // CPU time of this process and the workers.
+  virtual double cpu_seconds() const;
+  virtual std::vector<pid_t> worker_pids() const { return {}; }
+
+ protected:
+  VecEnv(const EnvType& type, const Config& config, const VecOptions& options);
+
+  struct Request {
+    enum class Op : uint8_t { kReset, kStep } op = Op::kStep;
+    int group = 0;
+    uint64_t seed = 0;
+    ActionView actions;
+    StepView view;
+  };
+
+  // Adds the engine's fields to the layout and makes the arena. Every back end's constructor
+  // calls it once. `lanes`: threads or workers; `banks`: copies of the slots.
+  void allocate(ArenaLayout layout, Arena::Backing backing, int lanes, int banks);
+
+  virtual void start_request(const Request& request) = 0;
+  virtual void finish_request(const Request& request) = 0;
+  // The slots of a group as they are between requests.
+  virtual std::byte* current_bank(int group) const = 0;
+
+  std::byte* bank(int index) const { return arena_->view(banks_).row(static_cast<size_t>(index)); }
+  Lane& lane(int index, int group) const;
+  FailureNote* notes() const { return arena_->view(notes_).row(0); }
+  SlotHeader& slot_header(std::byte* bank, int env) const;
+  int lanes() const { return lane_count_; }
+
+  // Takes a failure into account: logs it, writes its bundle, counts a restart.
+  void report(int env, const FailureNote& note, const Request& request, const std::string& cause,
+              bool repeated);
+  bool restart_budget_spent() const { return restarts_ > options_.restart_budget; }
+
+  const std::string env_name_;
+  const std::string config_yaml_;
+  const VecOptions options_;
+  const std::unique_ptr<EnvKernel> kernel_;
+  std::unique_ptr<Arena> arena_;
+  FieldId<std::byte> banks_;
+  FieldId<Lane> lanes_;
+  FieldId<FailureNote> notes_;
+
+ private:
+  void check_idle(const char* operation) const;
+  void check_view(const StepView& view) const;
+  void run_request(const Request& request);
+  void complete(const Request& request);
+  void collect_notes(const Request& request);
+  void throw_if_over(size_t first_failure) const;
+  void write_bundle(FailureReport& failure, const FailureNote& note, const Request& request);
+  bool any_in_service() const;
+
+  int lane_count_ = 1;
+  uint64_t seed_ = 0;
+  bool is_reset_ = false;
+  Request in_flight_[kMaxGroups];
+  bool busy_[kMaxGroups] = {};
+  uint64_t steps_[kMaxGroups] = {};  // begun since reset
+  ActionLog action_log_;
+  std::vector<FailureReport> failures_;
+  bool out_of_service_ = false;  // an env could not be brought back though the policy wants it
+  int restarts_ = 0;
+  int bundles_ = 0;
+};
+
+// `layout` holds the caller's fields; the VecEnv adds its own and allocates.
+std::unique_ptr<VecEnv> make_vec_env(const EnvType& type, const Config& config,
+                                     const VecOptions& options, const ArenaLayout& layout);
+
+}  // namespace flotilla

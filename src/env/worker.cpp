@@ -1,0 +1,175 @@
+#include "env/worker.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <thread>
+
+#include "core/error.h"
+
+namespace flotilla {
+namespace {
+
+constexpr const char* kWorkerFlag = "--flotilla-worker";
+constexpr std::chrono::milliseconds kParentCheck(250);
+
+Channel* g_channel = nullptr;  // for the signal handler; a worker has one
+
+// Notes who sent the signal, then lets it take its course, core dump included.
+void on_crash(int signal, siginfo_t* info, void*) {
+  const bool from_outside = info->si_code <= 0 && info->si_pid != getpid();
+  g_channel->signal_from_outside.store(from_outside);
+  g_channel->signal_address.store(reinterpret_cast<uint64_t>(info->si_addr));
+  g_channel->signal.store(signal);
+  struct sigaction fallback {};
+  fallback.sa_handler = SIG_DFL;
+  sigaction(signal, &fallback, nullptr);
+  raise(signal);
+}
+
+void install_signal_handlers(Channel& channel) {
+  g_channel = &channel;
+  // The handler needs a stack of its own: a stack overflow is a crash too.
+  static char stack[64 * 1024];
+  stack_t alternative{};
+  alternative.ss_sp = stack;
+  alternative.ss_size = sizeof(stack);
+  sigaltstack(&alternative, nullptr);
+  struct sigaction crash {};
+  crash.sa_sigaction = on_crash;
+  crash.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+    sigaction(signal, &crash, nullptr);
+  }
+  // Ctrl-C reaches the whole process group; when to end is the parent's decision.
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGINT, &ignore, nullptr);
+  sigaction(SIGTERM, &ignore, nullptr);
+}
+
+void carry_out(const Segment& segment, const EnvKernel& kernel, int index, int group,
+               uint32_t sequence) {
+  const Control& control = *segment.control;
+  const Command& command = control.commands[group];
+  const std::byte* there = control.parent_base;
+  const size_t actions_at = static_cast<size_t>(command.actions.data - there);
+  const KernelCall call{
+      .in = segment.bank(sequence),
+      .out = segment.bank(sequence + 1),
+      .actions = {command.is_reset ? nullptr : segment.base + actions_at},
+      .view = command.view.moved(there, segment.base),
+      .notes = Field<FailureNote>(segment.base, control.notes).row(0),
+      .lane = &Field<Lane>(segment.base, control.lanes).row(static_cast<size_t>(index))[group],
+      .on_failure = command.on_failure,
+      .seed = command.seed};
+  const Span envs = lane_span(group_span(control.num_envs, control.groups, group),
+                              control.workers, index);
+  if (command.is_reset) {
+    kernel.reset(envs, call);
+  } else {
+    kernel.step(envs, call);
+  }
+  segment.channel(index).done[group].store(sequence, std::memory_order_seq_cst);
+  if (segment.all_done(group, sequence)) segment.control->done_bell.ring();
+}
+
+// Parses one whole decimal number; false for anything else.
+template <class T>
+bool parse(const char* text, T& value) {
+  const char* end = text + std::strlen(text);
+  const auto [at, error] = std::from_chars(text, end, value);
+  return error == std::errc() && at == end;
+}
+
+void start_failed(Segment& segment, int index, const char* why) {
+  Channel& channel = segment.channel(index);
+  std::strncpy(channel.start_error, why, sizeof(channel.start_error) - 1);
+  channel.ready.store(2);
+  segment.control->done_bell.ring();
+}
+
+int run_spawned(int fd, size_t bytes, size_t control_offset, int index, const Registry& registry) {
+  Arena arena(fd, bytes);
+  close(fd);
+  Segment segment{arena.base(), reinterpret_cast<Control*>(arena.base() + control_offset)};
+  const Control& control = *segment.control;
+  if (control.magic != Control::kMagic || index < 0 || index >= control.workers) {
+    throw Error(ErrorCode::kUsage, "this is not a Flotilla segment");
+  }
+  follow_parent(control.parent);
+  try {
+    const EnvType& type = registry.find(control.env_name);
+    Config config(type.schema);
+    config.load_yaml_text(Field<char>(arena.base(), control.config).row(0), "the parent's config");
+    const auto kernel = type.make_kernel(config, control.time_limit);
+    if (kernel->spec().sha256() != control.spec_sha256) {
+      throw Error(ErrorCode::kInternal, "the worker's environment differs from the parent's");
+    }
+    work(segment, *kernel, index);
+  } catch (const std::exception& error) {
+    start_failed(segment, index, error.what());
+    return static_cast<int>(ErrorCode::kEnvironment);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<std::string> worker_arguments(int fd, size_t bytes, size_t control_offset, int index) {
+  return {kWorkerFlag, fmt::to_string(fd), fmt::to_string(bytes), fmt::to_string(control_offset),
+          fmt::to_string(index)};
+}
+
+std::optional<int> run_if_worker(int argc, char** argv, const Registry& registry) {
+  if (argc != 6 || std::strcmp(argv[1], kWorkerFlag) != 0) return std::nullopt;
+  int fd = 0, index = 0;
+  size_t bytes = 0, control_offset = 0;
+  if (!parse(argv[2], fd) || !parse(argv[3], bytes) || !parse(argv[4], control_offset) ||
+      !parse(argv[5], index)) {
+    return static_cast<int>(ErrorCode::kUsage);
+  }
+  try {
+    return run_spawned(fd, bytes, control_offset, index, registry);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "flotilla worker: {}\n", error.what());
+    return static_cast<int>(ErrorCode::kInternal);
+  }
+}
+
+// A thread that asks, because a death signal (PR_SET_PDEATHSIG) would come when the starting thread
+// ends, not the process.
+void follow_parent(pid_t parent) {
+  std::thread([parent] {
+    while (getppid() == parent) std::this_thread::sleep_for(kParentCheck);
+    _exit(0);
+  }).detach();
+}
+
+void work(const Segment& segment, const EnvKernel& kernel, int index) {
+  Control& control = *segment.control;
+  Channel& channel = segment.channel(index);
+  install_signal_handlers(channel);
+  prctl(PR_SET_NAME, fmt::format("flotilla-w{}", index).c_str());
+  channel.ready.store(1);
+  control.done_bell.ring();
+  const int spins = spins_for(control.workers + 1);
+  while (!control.stop.load(std::memory_order_acquire)) {
+    const uint32_t heard = channel.bell.heard();
+    bool worked = false;
+    for (int group = 0; group < control.groups; ++group) {
+      const uint32_t sequence = control.commands[group].sequence.load(std::memory_order_acquire);
+      if (sequence == channel.done[group].load(std::memory_order_relaxed)) continue;
+      carry_out(segment, kernel, index, group, sequence);
+      worked = true;
+    }
+    if (!worked) channel.bell.wait(heard, spins, Deadline::never());
+  }
+}
+
+}  // namespace flotilla

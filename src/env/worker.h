@@ -1,0 +1,25 @@
+// The worker side of the processes back end.
+#pragma once
+
+#include <optional>
+
+#include "env/process_protocol.h"
+#include "env/registry.h"
+
+namespace flotilla {
+
+// Call first in main() of every program that uses the processes back end with `spawn`: workers
+// are this same program, started with arguments that only this function knows. Returns the exit
+// status when this process is such a worker, nothing otherwise.
+std::optional<int> run_if_worker(int argc, char** argv, const Registry& registry);
+
+// The arguments with which the parent starts a worker.
+std::vector<std::string> worker_arguments(int fd, size_t bytes, size_t control_offset, int index);
+
+// Ends this process soon after `parent`, even while an env hangs.
+void follow_parent(pid_t parent);
+
+// Carries out commands until told to stop. In a forked child, call _exit() after it.
+void work(const Segment& segment, const EnvKernel& kernel, int index);
+
+}  // namespace flotilla

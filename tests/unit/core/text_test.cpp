@@ -1,0 +1,104 @@
+#include "core/text.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace flotilla {
+namespace {
+
+TEST(Text, NearestFindsEverySingleSlip) {
+  const std::vector<std::string> words = {"cartpole", "pendulum", "gridworld"};
+  EXPECT_EQ(nearest("cartpol", words), "cartpole");    // deletion
+  EXPECT_EQ(nearest("carttpole", words), "cartpole");  // insertion
+  EXPECT_EQ(nearest("cortpole", words), "cartpole");   // substitution
+  EXPECT_EQ(nearest("cratpole", words), "cartpole");   // swap
+  EXPECT_EQ(nearest("CartPole", words), "cartpole");   // case
+  EXPECT_EQ(nearest("pendulum", words), "pendulum");
+}
+
+TEST(Text, NearestRefusesWhatIsFar) {
+  EXPECT_EQ(nearest("coinrun", {"cartpole", "pendulum"}), std::nullopt);
+  EXPECT_EQ(nearest("a", {"b"}), std::nullopt);
+  EXPECT_EQ(nearest("", {"lr"}), std::nullopt);
+  EXPECT_EQ(nearest("lr", {}), std::nullopt);
+  EXPECT_EQ(nearest(std::string(1 << 20, 'x'), {"cartpole"}), std::nullopt);
+}
+
+TEST(Text, ASwapIsOneEdit) {
+  // Two edits would be too many for words of four letters, of which one in three may be wrong.
+  EXPECT_EQ(nearest("tset", {"test"}), "test");
+  EXPECT_EQ(nearest("tbct", {"test"}), std::nullopt);
+}
+
+TEST(Text, NearestTakesTheNearerAndThenTheFirst) {
+  EXPECT_EQ(nearest("reward_a", {"reward_bb", "reward_b", "reward_c"}), "reward_b");
+}
+
+TEST(Text, DidYouMean) {
+  EXPECT_EQ(did_you_mean("cartpol", {"cartpole"}), "; did you mean 'cartpole'?");
+  EXPECT_EQ(did_you_mean("zzz", {"cartpole"}), "");
+}
+
+TEST(Text, Join) {
+  EXPECT_EQ(join({}, ", "), "");
+  EXPECT_EQ(join({"a"}, ", "), "a");
+  EXPECT_EQ(join({"a", "", "c"}, ", "), "a, , c");
+}
+
+TEST(Text, HumanBytes) {
+  EXPECT_EQ(human_bytes(0), "0 B");
+  EXPECT_EQ(human_bytes(1023), "1023 B");
+  EXPECT_EQ(human_bytes(1024), "1.0 KiB");
+  EXPECT_EQ(human_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(human_bytes(12897485), "12.3 MiB");
+  EXPECT_EQ(human_bytes((1u << 20u) - 1), "1.0 MiB");
+  EXPECT_EQ(human_bytes(uint64_t{5} << 30u), "5.0 GiB");
+  EXPECT_EQ(human_bytes(~uint64_t{0}), "16.0 EiB");
+}
+
+// The code points of a text, with 0xFFFFFFFF for each byte that is not UTF-8.
+std::vector<uint32_t> code_points(std::string_view text) {
+  std::vector<uint32_t> points;
+  while (!text.empty()) {
+    points.push_back(static_cast<uint32_t>(next_code_point(text).value_or(char32_t{0xFFFFFFFF})));
+  }
+  return points;
+}
+
+TEST(Text, CodePointsOfEveryLength) {
+  EXPECT_EQ(code_points("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x9A\xA2"),
+            (std::vector<uint32_t>{'a', 0xE9, 0x20AC, 0x1F6A2}));
+  EXPECT_EQ(code_points(std::string_view("\0", 1)), std::vector<uint32_t>{0});
+  EXPECT_EQ(code_points("\xF4\x8F\xBF\xBF"), std::vector<uint32_t>{0x10FFFF});
+}
+
+TEST(Text, BytesThatAreNotUtf8) {
+  const uint32_t bad = 0xFFFFFFFF;
+  EXPECT_EQ(code_points("\xFFz"), (std::vector<uint32_t>{bad, 'z'}));
+  EXPECT_EQ(code_points("\x80"), std::vector<uint32_t>{bad});                      // no lead
+  EXPECT_EQ(code_points("\xE2\x82"), (std::vector<uint32_t>{bad, bad}));           // cut short
+  EXPECT_EQ(code_points("\xE2\x82z"), (std::vector<uint32_t>{bad, bad, 'z'}));     // interrupted
+  EXPECT_EQ(code_points("\xC0\xAF"), (std::vector<uint32_t>{bad, bad}));           // overlong
+  EXPECT_EQ(code_points("\xED\xA0\x80"), (std::vector<uint32_t>{bad, bad, bad}));  // surrogate
+  EXPECT_EQ(code_points("\xF4\x90\x80\x80"), (std::vector<uint32_t>{bad, bad, bad, bad}));
+}
+
+TEST(Text, QuotedStaysOnOneLine) {
+  EXPECT_EQ(in_quotes("abc"), "'abc'");
+  EXPECT_EQ(in_quotes(""), "''");
+  EXPECT_EQ(in_quotes("a\nb\tc"), "'a\\nb\\tc'");
+  EXPECT_EQ(in_quotes("\x1b[31m\r\x7f"), "'\\x1b[31m\\x0d\\x7f'");
+  EXPECT_EQ(in_quotes("\xFF"), "'\\xff'");
+  EXPECT_EQ(in_quotes("\xC2\x85 \xE2\x80\xA8"), "'\\u0085 \\u2028'");
+  EXPECT_EQ(in_quotes("caf\xC3\xA9"), "'caf\xC3\xA9'");
+}
+
+TEST(Text, QuotedCutsALongText) {
+  EXPECT_EQ(in_quotes(std::string(80, 'a')), "'" + std::string(80, 'a') + "'");
+  EXPECT_EQ(in_quotes(std::string(81, 'a')), "'" + std::string(80, 'a') + "...'");
+}
+
+}  // namespace
+}  // namespace flotilla
