@@ -61,8 +61,8 @@ int run_replay(const EnvType& type, const std::string& file) {
 }  // namespace
 
 void add_check_command(CLI::App& app, Program& program) {
-  CLI::App* command =
-      app.add_subcommand("check", "check that an environment keeps the contract, or replay a crash");
+  CLI::App* command = app.add_subcommand(
+      "check", "check that an environment keeps the contract, or replay a crash");
   struct State {
     EnvArguments env;
     SchemaFlags flags{check_schema()};
@@ -76,10 +76,9 @@ void add_check_command(CLI::App& app, Program& program) {
   command->add_flag("--json", state->json, "print one JSON object on stdout");
   command->callback([&program, state] {
     const EnvType& type = program.registry.find(state->env.name);
-    program.exit_status =
-        state->replay.empty()
-            ? run_checks(type, state->env.config(type), state->flags.config(), state->json)
-            : run_replay(type, state->replay);
+    program.exit_status = state->replay.empty() ? run_checks(type, state->env.config(type),
+                                                             state->flags.config(), state->json)
+                                                : run_replay(type, state->replay);
   });
 }
 

@@ -28,8 +28,8 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (std::ranges::count(names, std::string(argv[1])) > 0) return "";
-  return fmt::format("unknown command '{}'{} (commands: {})", argv[1],
-                     did_you_mean(argv[1], names), join(names, ", "));
+  return fmt::format("unknown command '{}'{} (commands: {})", argv[1], did_you_mean(argv[1], names),
+                     join(names, ", "));
 }
 
 int run(int argc, char** argv, Program& program) {

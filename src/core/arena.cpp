@@ -15,7 +15,9 @@
 namespace flotilla {
 namespace {
 
-size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+size_t round_up(size_t value, size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 [[noreturn]] void too_large(const std::string& name) {
   throw Error(ErrorCode::kUsage, "field '" + name + "' is larger than any memory");

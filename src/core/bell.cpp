@@ -7,8 +7,6 @@
 #include <climits>
 #include <ctime>
 
-#include "core/system.h"
-
 namespace flotilla {
 namespace {
 
@@ -27,8 +25,6 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-}  // namespace
-
 void cpu_pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -37,31 +33,38 @@ void cpu_pause() {
 #endif
 }
 
-int spins_for(int runners) {
-  // With a core for each, the answer comes within microseconds and sleeping costs more than it
-  // saves. With fewer cores, the other side may need this very core to answer.
-  return runners <= cpu_count() ? 400 : 20;
-}
+}  // namespace
 
 void Bell::ring() {
   rings.fetch_add(1, std::memory_order_seq_cst);
   if (sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(rings);
 }
 
-bool Bell::wait(uint32_t heard, int spins, Deadline deadline) {
-  for (int i = 0; i < spins; ++i) {
-    if (rings.load(std::memory_order_acquire) != heard) return true;
-    cpu_pause();
-  }
+bool Bell::wait(uint32_t heard, Patience& patience, Deadline deadline) {
+  const bool in_time = spin(heard, patience.spin_ns());
+  patience.learn(in_time);
+  return in_time || sleep(heard, deadline);
+}
+
+bool Bell::spin(uint32_t heard, uint64_t ns) const {
+  constexpr int kLooksPerClock = 20;  // reading the clock costs about as much as two looks
+  const uint64_t start = now_ns();
+  do {
+    for (int look = 0; look < kLooksPerClock; ++look) {
+      if (rings.load(std::memory_order_acquire) != heard) return true;
+      cpu_pause();
+    }
+  } while (now_ns() - start < ns);
+  return false;
+}
+
+bool Bell::sleep(uint32_t heard, Deadline deadline) {
   sleepers.fetch_add(1, std::memory_order_seq_cst);
   bool rang = true;
-  while (rings.load(std::memory_order_seq_cst) == heard) {
+  while (rang && rings.load(std::memory_order_seq_cst) == heard) {
     const uint64_t left = deadline.remaining_ns();
-    if (left == 0) {
-      rang = false;
-      break;
-    }
-    futex_wait(rings, heard, left);
+    rang = left > 0;
+    if (rang) futex_wait(rings, heard, left);
   }
   sleepers.fetch_sub(1, std::memory_order_seq_cst);
   return rang;

@@ -1,9 +1,9 @@
 // A bell is how one side tells another, in the same or another process, that something changed.
 //
 // The waiter notes how often the bell has rung, looks whether what it waits for is already there,
-// and if not waits for the next ring: first spinning for a few microseconds, then asleep in the
-// kernel (futex). Nobody burns a core while idle, and a ring costs a system call only when
-// somebody sleeps.
+// and if not waits for the next ring: first spinning for some microseconds, if that has paid off
+// lately, then asleep in the kernel (futex). Nobody burns a core while idle, and a ring costs a
+// system call only when somebody sleeps.
 //
 // Lives in ordinary or in shared memory (no pointers inside). A process that dies asleep leaves
 // `sleepers` too high; that costs a needless system call per ring, nothing else.
@@ -16,6 +16,30 @@
 
 namespace flotilla {
 
+// One waiter's experience with spinning. A wait of a few microseconds is cheaper to spin through
+// than to sleep through, unless the other side needs this very core to get on; then every spin is
+// lost time. So spin long while it works, stop after two failures, and try again now and then.
+class Patience {
+ public:
+  uint64_t spin_ns() {
+    tries_long_ = failures_ < kMaxFailures || ++waits_ % kWaitsPerTry == 0;
+    return tries_long_ ? kLongNs : kShortNs;
+  }
+  void learn(bool rang_in_time) {
+    if (rang_in_time) {
+      failures_ = 0;
+    } else if (tries_long_ && failures_ < kMaxFailures) {
+      ++failures_;
+    }
+  }
+
+ private:
+  static constexpr uint64_t kLongNs = 15'000, kShortNs = 300;
+  static constexpr int kMaxFailures = 2, kWaitsPerTry = 16;
+  int failures_ = 0, waits_ = 0;
+  bool tries_long_ = true;
+};
+
 struct alignas(64) Bell {
   std::atomic<uint32_t> rings{0};
   std::atomic<uint32_t> sleepers{0};
@@ -26,13 +50,11 @@ struct alignas(64) Bell {
   void ring();
 
   // Returns true once the bell has rung since `heard`, false when the deadline passed first.
-  bool wait(uint32_t heard, int spins, Deadline deadline);
+  bool wait(uint32_t heard, Patience& patience, Deadline deadline);
+
+ private:
+  bool spin(uint32_t heard, uint64_t ns) const;
+  bool sleep(uint32_t heard, Deadline deadline);
 };
-
-// How many looks at a bell to take before sleeping, for `runners` threads or processes that pass
-// work to each other on this machine. One look is a CPU pause: 5 to 50 ns.
-int spins_for(int runners);
-
-void cpu_pause();
 
 }  // namespace flotilla

@@ -15,7 +15,9 @@ uint64_t read_ns(clockid_t clock) {
 
 uint64_t now_ns() { return read_ns(CLOCK_MONOTONIC); }
 
-double process_cpu_seconds() { return static_cast<double>(read_ns(CLOCK_PROCESS_CPUTIME_ID)) * 1e-9; }
+double process_cpu_seconds() {
+  return static_cast<double>(read_ns(CLOCK_PROCESS_CPUTIME_ID)) * 1e-9;
+}
 
 double process_cpu_seconds(pid_t pid) {
   clockid_t clock{};

@@ -87,7 +87,8 @@ class Config {
   void load_yaml_text(const std::string& yaml, const std::string& origin);
   void load_yaml_file(const std::string& path);
 
-  // Every key with its effective value, as YAML that load_yaml_text() reads back to an equal config.
+  // Every key with its effective value, as YAML that load_yaml_text() reads back to an equal
+  // config.
   std::string to_yaml() const;
   // SHA-256 over the semantic keys and their values; independent of the order of the schema.
   std::string sha256() const;

@@ -17,20 +17,29 @@
 
 namespace flotilla {
 
+constexpr int kPhiloxRounds = 10;
+using PhiloxKey = std::array<uint32_t, 2>;
+
+inline void philox_round(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3,
+                         const PhiloxKey& key) {
+  const uint64_t product0 = uint64_t{0xD2511F53} * c0;
+  const uint64_t product1 = uint64_t{0xCD9E8D57} * c2;
+  c0 = static_cast<uint32_t>(product1 >> 32) ^ c1 ^ key[0];
+  c1 = static_cast<uint32_t>(product1);
+  c2 = static_cast<uint32_t>(product0 >> 32) ^ c3 ^ key[1];
+  c3 = static_cast<uint32_t>(product0);
+}
+
+inline void next_round_key(PhiloxKey& key) {
+  key[0] += 0x9E3779B9;
+  key[1] += 0xBB67AE85;
+}
+
 // Ten rounds of Philox4x32: a bijection of the 128-bit counter under a 64-bit key.
-inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
-                                          std::array<uint32_t, 2> key) {
-  constexpr uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
-  constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = uint64_t{kMultiplier0} * counter[0];
-    const uint64_t product1 = uint64_t{kMultiplier1} * counter[2];
-    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
-               static_cast<uint32_t>(product1),
-               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
-               static_cast<uint32_t>(product0)};
-    key[0] += kWeyl0;
-    key[1] += kWeyl1;
+inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, PhiloxKey key) {
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    philox_round(counter[0], counter[1], counter[2], counter[3], key);
+    next_round_key(key);
   }
   return counter;
 }
@@ -42,7 +51,7 @@ inline std::array<uint32_t, 4> random_block(uint64_t seed, uint64_t stream, uint
                     {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
 }
 
-// What a stream is for. Streams of different purposes never meet.
+// What a stream is for. Streams of different purposes never meet. REQUIRES: index < 2^48.
 enum class Purpose : uint16_t { kEnv = 0, kAction = 1, kTest = 2 };
 
 constexpr uint64_t stream_of(Purpose purpose, uint64_t index) {
@@ -81,7 +90,7 @@ class Rng {
   // Uniform in [0, 1), a multiple of 2^-53.
   double uniform() { return static_cast<double>(next_u64() >> 11) * 0x1.0p-53; }
 
-  // Uniform in [low, high).
+  // Uniform in [low, high]; high itself only by rounding.
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
 
   // Uniform in {0, ..., n - 1}, every value equally likely: Lemire, "Fast random integer

@@ -6,14 +6,15 @@
 
 namespace flotilla {
 
-int cpu_count();            // CPUs this process may use
-std::string cpu_model();    // "Intel(R) Xeon(R) Processor"
+int cpu_count();             // CPUs this process may use
+std::string cpu_model();     // "Intel(R) Xeon(R) Processor"
 std::string cpu_features();  // "avx2 avx512f ...": the ones kernels are chosen by
 
 uint64_t available_memory_bytes();  // what can still be allocated: free memory, cgroup limit
 uint64_t resident_bytes();          // of this process
 
-// Throws Error(kUsage) "<what> needs 12.0 GiB of memory; 8.1 GiB are available" when it does not fit.
+// Throws Error(kUsage) "<what> needs 12.0 GiB of memory; 8.1 GiB are available" when it does not
+// fit.
 void require_memory(uint64_t bytes, const std::string& what);
 
 // From main(): SIGINT and SIGTERM set a flag instead of ending the process, so that the running

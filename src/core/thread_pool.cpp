@@ -14,7 +14,7 @@ Span part_of(Span whole, int part, int parts, int align) {
   return {static_cast<int>(edge(part)), static_cast<int>(edge(part + 1))};
 }
 
-ThreadPool::ThreadPool(int threads) : spins_(spins_for(threads)) {
+ThreadPool::ThreadPool(int threads) {
   for (Slot& slot : slots_) slot.thrown.resize(static_cast<size_t>(threads));
   team_.reserve(static_cast<size_t>(threads - 1));
   for (int part = 1; part < threads; ++part) team_.emplace_back([this, part] { work(part); });
@@ -45,7 +45,7 @@ void ThreadPool::finish(uint64_t ticket) {
   while (true) {
     const uint32_t heard = done_bell_.heard();
     if (slot.unfinished.load(std::memory_order_acquire) == 0) break;
-    done_bell_.wait(heard, spins_, Deadline::never());
+    done_bell_.wait(heard, patience_, Deadline::never());
   }
   slot.open = false;
   const auto first = std::ranges::find_if(slot.thrown, [](const auto& e) { return e != nullptr; });
@@ -64,12 +64,13 @@ void ThreadPool::run_part(Slot& slot, int part) {
 }
 
 void ThreadPool::work(int part) {
+  Patience patience;
   for (uint64_t next = 0;; ++next) {
     while (started_.load(std::memory_order_acquire) <= next) {
       const uint32_t heard = work_bell_.heard();
       if (stop_.load(std::memory_order_acquire)) return;
       if (started_.load(std::memory_order_acquire) > next) break;
-      work_bell_.wait(heard, spins_, Deadline::never());
+      work_bell_.wait(heard, patience, Deadline::never());
     }
     Slot& slot = slots_[next % kMaxStarted];
     run_part(slot, part);

@@ -9,7 +9,7 @@
 //
 // Thread safety: one caller at a time. Jobs may overlap (kMaxStarted), but not nest.
 // Allocates: nothing after the constructor, unless a job throws.
-// Waiting: a few microseconds of spinning, then asleep; idle threads use no CPU.
+// Waiting: see Bell; idle threads use no CPU.
 #pragma once
 
 #include <array>
@@ -72,7 +72,7 @@ class ThreadPool {
   std::atomic<bool> stop_{false};
   Bell work_bell_;
   Bell done_bell_;
-  int spins_;
+  Patience patience_;  // of the caller
   std::vector<std::thread> team_;
 };
 

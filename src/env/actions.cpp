@@ -49,8 +49,31 @@ void check_box(const EnvSpec& spec, Span envs, ActionView actions) {
   }
 }
 
-int32_t pick(uint32_t word, uint32_t n) {
-  return static_cast<int32_t>((uint64_t{word} * n) >> 32);
+int32_t pick(uint32_t word, uint32_t n) { return static_cast<int32_t>((uint64_t{word} * n) >> 32); }
+
+// Words [4 * first_block, 4 * first_block + kWordsAtOnce) of a stream, as random_block() gives
+// them, computed side by side so that the compiler can use vector instructions.
+constexpr size_t kBlocksAtOnce = 8;
+constexpr size_t kWordsAtOnce = 4 * kBlocksAtOnce;
+
+void random_words(uint64_t seed, uint64_t stream, uint64_t first_block, uint32_t* words) {
+  uint32_t c[4][kBlocksAtOnce];
+  for (size_t b = 0; b < kBlocksAtOnce; ++b) {
+    c[0][b] = static_cast<uint32_t>(first_block + b);
+    c[1][b] = static_cast<uint32_t>((first_block + b) >> 32);
+    c[2][b] = static_cast<uint32_t>(stream);
+    c[3][b] = static_cast<uint32_t>(stream >> 32);
+  }
+  PhiloxKey key{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    for (size_t b = 0; b < kBlocksAtOnce; ++b) {
+      philox_round(c[0][b], c[1][b], c[2][b], c[3][b], key);
+    }
+    next_round_key(key);
+  }
+  for (size_t b = 0; b < kBlocksAtOnce; ++b) {
+    for (size_t w = 0; w < 4; ++w) words[4 * b + w] = c[w][b];
+  }
 }
 
 int32_t pick_legal(uint32_t word, const uint8_t* mask, int n) {
@@ -60,6 +83,19 @@ int32_t pick_legal(uint32_t word, const uint8_t* mask, int n) {
     if (mask[choice] != 0 && rank-- == 0) return choice;
   }
   return 0;
+}
+
+void pick_masked(const ActionSpace& space, const uint8_t* mask, const uint32_t* words, size_t base,
+                 size_t begin, size_t end, int32_t* out) {
+  const size_t dims = space.dims(), mask_size = space.mask_size();
+  for (size_t k = begin; k < end; ++k) {
+    const size_t d = k % dims;
+    size_t offset = k / dims * mask_size;
+    for (size_t before = 0; before < d; ++before) {
+      offset += static_cast<size_t>(space.choices[before]);
+    }
+    out[k] = pick_legal(words[k - base], mask + offset, space.choices[d]);
+  }
 }
 
 float pick_point(uint32_t word, float low, float high) {
@@ -101,28 +137,31 @@ std::string describe_action(const EnvSpec& spec, ActionView actions, int env) {
 void random_actions(const EnvSpec& spec, Span envs, uint64_t seed, uint64_t step,
                     const uint8_t* mask, std::byte* out) {
   const ActionSpace& space = spec.action;
-  const size_t dims = space.dims(), mask_size = space.mask_size();
-  const uint64_t stream = stream_of(Purpose::kAction, step);
-  auto* ints = reinterpret_cast<int32_t*>(out);
-  auto* floats = reinterpret_cast<float*>(out);
+  const size_t dims = space.dims();
+  const size_t first = static_cast<size_t>(envs.begin) * dims;
   const size_t last = static_cast<size_t>(envs.end) * dims;
-  std::array<uint32_t, 4> words{};
-  for (size_t k = static_cast<size_t>(envs.begin) * dims; k < last; ++k) {
-    if (k % 4 == 0 || k == static_cast<size_t>(envs.begin) * dims) {
-      words = random_block(seed, stream, k / 4);
-    }
-    const size_t d = dims == 1 ? 0 : k % dims;
-    const uint32_t word = words[k % 4];
+  const uint64_t stream = stream_of(Purpose::kAction, step);
+  uint32_t words[kWordsAtOnce];
+  // Word k of the stream belongs to dimension k % dims of env k / dims, whichever span is asked.
+  for (size_t base = first / kWordsAtOnce * kWordsAtOnce; base < last; base += kWordsAtOnce) {
+    random_words(seed, stream, base / 4, words);
+    const size_t begin = std::max(first, base), end = std::min(last, base + kWordsAtOnce);
     if (space.is_box()) {
-      floats[k] = pick_point(word, space.low[d], space.high[d]);
-    } else if (mask == nullptr) {
-      ints[k] = pick(word, static_cast<uint32_t>(space.choices[d]));
-    } else {
-      size_t offset = k / dims * mask_size;
-      for (size_t before = 0; before < d; ++before) {
-        offset += static_cast<size_t>(space.choices[before]);
+      auto* points = reinterpret_cast<float*>(out);
+      for (size_t k = begin; k < end; ++k) {
+        points[k] = pick_point(words[k - base], space.low[k % dims], space.high[k % dims]);
       }
-      ints[k] = pick_legal(word, mask + offset, space.choices[d]);
+    } else if (mask != nullptr) {
+      pick_masked(space, mask, words, base, begin, end, reinterpret_cast<int32_t*>(out));
+    } else if (dims == 1) {
+      auto* choices = reinterpret_cast<int32_t*>(out);
+      const auto n = static_cast<uint32_t>(space.choices[0]);
+      for (size_t k = begin; k < end; ++k) choices[k] = pick(words[k - base], n);
+    } else {
+      auto* choices = reinterpret_cast<int32_t*>(out);
+      for (size_t k = begin; k < end; ++k) {
+        choices[k] = pick(words[k - base], static_cast<uint32_t>(space.choices[k % dims]));
+      }
     }
   }
 }
@@ -145,8 +184,8 @@ std::vector<std::vector<double>> ActionLog::last(int env, uint64_t end, uint64_t
   std::vector<std::vector<double>> found;
   count = std::min({count, end, rows_});
   for (uint64_t step = end - count; step < end; ++step) {
-    const std::byte* row = data_.data() + step % rows_ * row_bytes_ +
-                           static_cast<size_t>(env) * env_bytes_;
+    const std::byte* row =
+        data_.data() + step % rows_ * row_bytes_ + static_cast<size_t>(env) * env_bytes_;
     std::vector<double>& action = found.emplace_back();
     for (size_t at = 0; at < env_bytes_; at += sizeof(int32_t)) {
       if (floats_) {

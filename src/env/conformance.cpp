@@ -231,9 +231,8 @@ class Kit {
       const uint64_t before = allocation_count();
       run.run(static_cast<uint64_t>(options_.steps));
       const uint64_t made = allocation_count() - before;
-      require(made == 0, [&] {
-        return fmt::format("{} allocations in {} steps", made, options_.steps);
-      });
+      require(made == 0,
+              [&] { return fmt::format("{} allocations in {} steps", made, options_.steps); });
     }
     return fmt::format("none in {} steps, serial and threads", options_.steps);
   }
@@ -279,8 +278,8 @@ class Kit {
     if (spec.obs.type == ObsType::kUint8) return;  // every byte is within bounds
     const auto* values = reinterpret_cast<const float*>(row);
     for (size_t k = 0; k < spec.obs.elements(); ++k) {
-      const bool good = std::isfinite(values[k]) && values[k] >= spec.obs.low[k] &&
-                        values[k] <= spec.obs.high[k];
+      const bool good =
+          std::isfinite(values[k]) && values[k] >= spec.obs.low[k] && values[k] <= spec.obs.high[k];
       require(good, [&] {
         return fmt::format("env {}, step {}: {}[{}] = {} is outside [{}, {}]", env, step, name, k,
                            values[k], spec.obs.low[k], spec.obs.high[k]);

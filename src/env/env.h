@@ -46,21 +46,21 @@ class ObsRow {
   size_t elements_;
 };
 
-using MaskRow = std::span<uint8_t>;   // 1: legal. At least one per dimension.
+using MaskRow = std::span<uint8_t>;  // 1: legal. At least one per dimension.
 using MetricRow = std::span<float>;  // in the order of EnvSpec::metrics
 
 template <class E>
 concept Env = std::is_trivially_copyable_v<typename E::State> &&
-              std::is_default_constructible_v<typename E::State> &&
-              std::constructible_from<E, const Config&> &&
-              requires(const E& e, typename E::State& s, const typename E::State& cs, Rng& g,
-                       ActionRow a, ObsRow o) {
-                { E::schema() } -> std::same_as<Schema>;  // the env's config keys
-                { e.spec() } -> std::convertible_to<const EnvSpec&>;
-                e.reset(s, g);                              // draws from g only
-                { e.step(s, a, g) } -> std::same_as<Outcome>;
-                e.observe(cs, o);
-              };
+    std::is_default_constructible_v<typename E::State> &&
+    std::constructible_from<E, const Config&> &&
+    requires(const E& e, typename E::State& s, const typename E::State& cs, Rng& g, ActionRow a,
+             ObsRow o) {
+  { E::schema() } -> std::same_as<Schema>;  // the env's config keys
+  { e.spec() } -> std::convertible_to<const EnvSpec&>;
+  e.reset(s, g);  // draws from g only
+  { e.step(s, a, g) } -> std::same_as<Outcome>;
+  e.observe(cs, o);
+};
 
 // Optional: which choices are legal in this state. Set EnvSpec::has_mask.
 template <class E>

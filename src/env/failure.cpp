@@ -17,9 +17,12 @@ constexpr int kVersion = 1;
 constexpr std::streamsize kMaxBundleBytes = 16 << 20;
 
 Error::Context context_of(const FailureReport& r) {
-  return {{"env", fmt::to_string(r.env)},         {"seed", fmt::to_string(r.seed)},
-          {"episode", fmt::to_string(r.episode)}, {"step", fmt::to_string(r.step)},
-          {"action", r.action},                   {"phase", r.phase}};
+  return {{"env", fmt::to_string(r.env)},
+          {"seed", fmt::to_string(r.seed)},
+          {"episode", fmt::to_string(r.episode)},
+          {"step", fmt::to_string(r.step)},
+          {"action", r.action},
+          {"phase", r.phase}};
 }
 
 std::string summary(const FailureReport& r) {

@@ -15,12 +15,12 @@ struct FailureReport {
   int env = -1;       // -1: a worker died while it was in no env
   uint64_t seed = 0;  // of the run
   uint32_t episode = 0;
-  uint32_t step = 0;       // of the episode, counted from 0
-  std::string phase;       // "step" or "reset"
-  std::string action;      // the action of the failed step, "-" in reset
-  std::string cause;       // "threw: ...", "killed by signal 11 (SIGSEGV) ...", "hung for 60 s"
-  bool repeated = false;   // the worker was replaced and made the same step again: nothing lost
-  std::string bundle;      // file that replays it; empty when none was written
+  uint32_t step = 0;      // of the episode, counted from 0
+  std::string phase;      // "step" or "reset"
+  std::string action;     // the action of the failed step, "-" in reset
+  std::string cause;      // "threw: ...", "killed by signal 11 (SIGSEGV) ...", "hung for 60 s"
+  bool repeated = false;  // the worker was replaced and made the same step again: nothing lost
+  std::string bundle;     // file that replays it; empty when none was written
 
   std::string message() const;  // one line with all of it
 };

@@ -131,36 +131,25 @@ class KernelOf final : public EnvKernel {
   size_t slot_bytes() const override { return sizeof(Slot); }
 
   void reset(Span envs, const KernelCall& call) const noexcept override {
-    for (int i = envs.begin; i < envs.end; ++i) {
-      const SlotHeader before = slot(call.in, i).header;
-      Slot& s = slot(call.out, i);
-      s = Slot{};
-      const uint64_t stream = stream_of(Purpose::kEnv, static_cast<uint64_t>(i));
-      s.header.rng = Rng(call.seed, stream, call.position);
-      s.header.failures = before.failures;
-      write_row(call.view, i, 0.0f, false, false, true);
-      if (before.status != SlotStatus::kLive) {
-        put_back(s, before.status, call, i);
-      } else if (!try_episode(s, call, i)) {
-        put_back(s, SlotStatus::kFailed, call, i);
-      }
-    }
-    leave(call);
+    for_chunks(envs, call, [&](Span chunk, Flags& flags) {
+      for (int i = chunk.begin; i < chunk.end; ++i) reset_one(call, flags, i);
+    });
   }
 
   void step(Span envs, const KernelCall& call) const noexcept override {
     call.lane->phase.store(Phase::kStep, std::memory_order_relaxed);
-    // One try block around the loop, not one per env: entered again after a failure.
-    for (int i = envs.begin; i < envs.end; ++i) {
-      try {
-        for (; i < envs.end; ++i) step_one(call, i);
-      } catch (const std::exception& error) {
-        fail(call, i, error.what());
-      } catch (...) {
-        fail(call, i, kForeignException);
+    for_chunks(envs, call, [&](Span chunk, Flags& flags) {
+      // One try block around the loop, not one per env: entered again after a failure.
+      for (int i = chunk.begin; i < chunk.end; ++i) {
+        try {
+          for (; i < chunk.end; ++i) step_one(call, flags, i);
+        } catch (const std::exception& error) {
+          fail(call, flags, i, error.what());
+        } catch (...) {
+          fail(call, flags, i, kForeignException);
+        }
       }
-    }
-    leave(call);
+    });
   }
 
   void observe(Span envs, const std::byte* bank, const StepView& view) const override {
@@ -187,18 +176,70 @@ class KernelOf final : public EnvKernel {
   }
   static Slot& slot(std::byte* bank, int i) { return reinterpret_cast<Slot*>(bank)[i]; }
 
-  void step_one(const KernelCall& call, int i) const {
+  // The flags of some consecutive envs, written to the batch in one go: they share cache lines
+  // with those of other threads, and a line that changes hands at every env costs more than the
+  // step of a small one.
+  struct Flags {
+    static constexpr int kEnvs = 64;
+    int first = 0;
+    uint8_t terminated[kEnvs], truncated[kEnvs], valid[kEnvs];
+
+    void set(int i, bool is_terminated, bool is_truncated, bool is_valid) {
+      terminated[i - first] = is_terminated;
+      truncated[i - first] = is_truncated;
+      valid[i - first] = is_valid;
+    }
+    void write(const StepView& view, int count) const {
+      const auto bytes = static_cast<size_t>(count);
+      std::memcpy(view.terminated + first, terminated, bytes);
+      std::memcpy(view.truncated + first, truncated, bytes);
+      std::memcpy(view.valid + first, valid, bytes);
+    }
+  };
+
+  template <class F>
+  static void for_chunks(Span envs, const KernelCall& call, F&& body) {
+    Flags flags;
+    for (int first = envs.begin; first < envs.end; first += Flags::kEnvs) {
+      const Span chunk{first, std::min(first + Flags::kEnvs, envs.end)};
+      flags.first = first;
+      body(chunk, flags);
+      flags.write(call.view, chunk.size());
+    }
+    call.lane->env.store(-1, std::memory_order_relaxed);
+    const uint32_t calls = call.lane->calls.load(std::memory_order_relaxed);
+    call.lane->calls.store(calls + 1, std::memory_order_relaxed);
+  }
+
+  void reset_one(const KernelCall& call, Flags& flags, int i) const noexcept {
+    const SlotHeader before = slot(call.in, i).header;
+    Slot& s = slot(call.out, i);
+    s = Slot{};
+    const uint64_t stream = stream_of(Purpose::kEnv, static_cast<uint64_t>(i));
+    s.header.rng = Rng(call.seed, stream, call.position);
+    s.header.failures = before.failures;
+    call.view.reward[i] = 0.0f;
+    flags.set(i, false, false, true);
+    if (before.status != SlotStatus::kLive) {
+      put_back(s, before.status, call, flags, i);
+    } else if (!try_episode(s, call, i)) {
+      put_back(s, SlotStatus::kFailed, call, flags, i);
+    }
+  }
+
+  void step_one(const KernelCall& call, Flags& flags, int i) const {
     Slot& s = slot(call.out, i);
     if (call.in != call.out) s = slot(call.in, i);
     call.lane->env.store(i, std::memory_order_relaxed);
-    if (s.header.status != SlotStatus::kLive) return put_back(s, s.header.status, call, i);
+    if (s.header.status != SlotStatus::kLive) return put_back(s, s.header.status, call, flags, i);
 
     const ActionRow action(call.actions.row(static_cast<size_t>(i), action_dims_));
     const Outcome outcome = env_.step(s.state, action, s.header.rng);
     ++s.header.length;
     s.header.episode_return += static_cast<double>(outcome.reward);
     const bool truncated = outcome.truncated || s.header.length >= time_limit_;
-    write_row(call.view, i, outcome.reward, outcome.terminated, truncated, true);
+    call.view.reward[i] = outcome.reward;
+    flags.set(i, outcome.terminated, truncated, true);
     if (outcome.terminated || truncated) {
       write_episode(s, call.view, i);
       ++s.header.episode;
@@ -231,9 +272,9 @@ class KernelOf final : public EnvKernel {
     return false;
   }
 
-  void fail(const KernelCall& call, int i, const char* what) const noexcept {
+  void fail(const KernelCall& call, Flags& flags, int i, const char* what) const noexcept {
     note(call, i, what);
-    put_back(slot(call.out, i), SlotStatus::kFailed, call, i);
+    put_back(slot(call.out, i), SlotStatus::kFailed, call, flags, i);
   }
 
   void note(const KernelCall& call, int i, const char* what) const noexcept {
@@ -245,8 +286,10 @@ class KernelOf final : public EnvKernel {
 
   // The row of an env that failed or is out of service is invalid. A failed one gets a new
   // episode where the policy is to restart, and goes out of service otherwise.
-  void put_back(Slot& s, SlotStatus status, const KernelCall& call, int i) const noexcept {
-    write_row(call.view, i, 0.0f, false, false, false);
+  void put_back(Slot& s, SlotStatus status, const KernelCall& call, Flags& flags,
+                int i) const noexcept {
+    call.view.reward[i] = 0.0f;
+    flags.set(i, false, false, false);
     if (status == SlotStatus::kFailed && call.on_failure == OnFailure::kRestart) {
       s.header.status = SlotStatus::kLive;
       for (int attempt = 0; attempt < kResetAttempts; ++attempt) {
@@ -258,14 +301,6 @@ class KernelOf final : public EnvKernel {
     }
     s.header.status = SlotStatus::kDropped;
     write_blank(call.view, i);
-  }
-
-  void write_row(const StepView& v, int i, float reward, bool terminated, bool truncated,
-                 bool valid) const {
-    v.reward[i] = reward;
-    v.terminated[i] = terminated;
-    v.truncated[i] = truncated;
-    v.valid[i] = valid;
   }
 
   void write_obs(const Slot& s, const StepView& v, int i) const {
@@ -292,12 +327,6 @@ class KernelOf final : public EnvKernel {
       const size_t count = spec_.metrics.size();
       env_.metrics(s.state, MetricRow(v.metrics + row * count, count));
     }
-  }
-
-  static void leave(const KernelCall& call) {
-    call.lane->env.store(-1, std::memory_order_relaxed);
-    const uint32_t calls = call.lane->calls.load(std::memory_order_relaxed);
-    call.lane->calls.store(calls + 1, std::memory_order_relaxed);
   }
 
   E env_;

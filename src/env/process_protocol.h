@@ -30,9 +30,9 @@ struct Command {
 };
 
 struct Channel {
-  Bell bell;  // rung by the parent
+  Bell bell;                                                // rung by the parent
   alignas(64) std::atomic<uint32_t> done[kMaxGroups] = {};  // last sequence carried out
-  std::atomic<uint32_t> ready{0};                          // 1: up; 2: could not start
+  std::atomic<uint32_t> ready{0};                           // 1: up; 2: could not start
 
   // Left by the signal handler of a worker that crashed.
   std::atomic<int32_t> signal{0};

@@ -129,8 +129,7 @@ void ProcessVecEnv::start_worker(int index) {
   channel.bell.sleepers.store(0);
   Worker& worker = workers_[static_cast<size_t>(index)];
   if (options_.start_method == StartMethod::kSpawn) {
-    worker.pid = spawn(arena_->fd(),
-                       worker_arguments(3, arena_->bytes(), control_.offset, index));
+    worker.pid = spawn(arena_->fd(), worker_arguments(3, arena_->bytes(), control_.offset, index));
   } else {
     worker.pid = fork();
     if (worker.pid < 0) throw_errno(ErrorCode::kInternal, "cannot fork a worker process");
@@ -166,16 +165,15 @@ void ProcessVecEnv::wait_until_ready(int index) {
         start_worker(index);
         continue;
       }
-      throw Error(ErrorCode::kEnvironment,
-                  fmt::format("worker {} of '{}' {} while starting", index, env_name_,
-                              describe_wait_status(status)));
+      throw Error(ErrorCode::kEnvironment, fmt::format("worker {} of '{}' {} while starting", index,
+                                                       env_name_, describe_wait_status(status)));
     }
     if (deadline.passed()) {
       throw Error(ErrorCode::kEnvironment,
                   fmt::format("worker {} of '{}' did not start within {} s", index, env_name_,
                               options_.start_timeout_s));
     }
-    segment_.control->done_bell.wait(heard, 0, Deadline::after(kLookEvery));
+    segment_.control->done_bell.wait(heard, patience_, Deadline::after(kLookEvery));
   }
 }
 
@@ -200,12 +198,11 @@ void ProcessVecEnv::start_request(const Request& request) {
 
 void ProcessVecEnv::finish_request(const Request& request) {
   const uint32_t sequence = segment_.control->commands[request.group].sequence.load();
-  const int spins = spins_for(options_.workers + 1);
   Bell& bell = segment_.control->done_bell;
   while (true) {
     const uint32_t heard = bell.heard();
     if (segment_.all_done(request.group, sequence)) return;
-    if (!bell.wait(heard, spins, Deadline::after(kLookEvery))) look_after(request);
+    if (!bell.wait(heard, patience_, Deadline::after(kLookEvery))) look_after(request);
   }
 }
 
@@ -315,9 +312,8 @@ void ProcessVecEnv::replace(int index, int status, const std::string& unusual_ca
     blame(index, env, cause, request);
   }
   if (restart_budget_spent() && options_.on_failure != OnFailure::kStop) {
-    throw Error(ErrorCode::kEnvironment,
-                fmt::format("{}; the restart budget of {} is used up", cause,
-                            options_.restart_budget));
+    throw Error(ErrorCode::kEnvironment, fmt::format("{}; the restart budget of {} is used up",
+                                                     cause, options_.restart_budget));
   }
   forget_attempt(index);
   start_worker(index);

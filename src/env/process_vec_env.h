@@ -52,10 +52,11 @@ class ProcessVecEnv final : public VecEnv {
   FieldId<Channel> channels_;
   FieldId<char> config_;
   Segment segment_;
+  Patience patience_;
   std::vector<Worker> workers_;
-  double reaped_cpu_s_ = 0;   // of workers that are gone
-  uint64_t oom_kills_ = 0;    // of the machine, when last looked
-  bool broken_ = false;       // workers were lost for good
+  double reaped_cpu_s_ = 0;  // of workers that are gone
+  uint64_t oom_kills_ = 0;   // of the machine, when last looked
+  bool broken_ = false;      // workers were lost for good
 };
 
 }  // namespace flotilla

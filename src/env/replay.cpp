@@ -50,7 +50,8 @@ ReplayResult replay(const EnvType& type, const CrashBundle& bundle) {
   const int envs = bundle.env + 1;
   ArenaLayout layout;
   const StepFields fields(layout, spec, envs, 1);
-  const auto slots = layout.add<std::byte>("slots", 1, static_cast<size_t>(envs) * kernel->slot_bytes());
+  const auto slots =
+      layout.add<std::byte>("slots", 1, static_cast<size_t>(envs) * kernel->slot_bytes());
   const auto notes = layout.add<FailureNote>("notes", 1, static_cast<size_t>(envs));
   const Arena arena(layout, Arena::Backing::kPrivate);
   Lane lane;

@@ -10,7 +10,7 @@
 namespace flotilla {
 
 struct ReplayResult {
-  size_t steps = 0;    // made before the failure, or all
+  size_t steps = 0;     // made before the failure, or all
   bool failed = false;  // it threw; a crash ends the process instead
   std::string cause;
 };

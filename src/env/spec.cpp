@@ -26,8 +26,8 @@ void validate_obs(const EnvSpec& spec) {
   require(!obs.shape.empty(), spec, "the observation has no shape");
   size_t elements = 1;
   for (const int extent : obs.shape) {
-    require(extent > 0, spec, fmt::format("observation shape ({}) is not positive",
-                                          fmt::join(obs.shape, ", ")));
+    require(extent > 0, spec,
+            fmt::format("observation shape ({}) is not positive", fmt::join(obs.shape, ", ")));
     elements *= static_cast<size_t>(extent);
     require(elements <= kMaxElements, spec, "the observation is too large");
   }
@@ -88,17 +88,11 @@ ActionSpace ActionSpace::discrete(int choices) {
 }
 
 ActionSpace ActionSpace::multi_discrete(std::vector<int> choices) {
-  return {.kind = ActionKind::kMultiDiscrete,
-          .choices = std::move(choices),
-          .low = {},
-          .high = {}};
+  return {.kind = ActionKind::kMultiDiscrete, .choices = std::move(choices), .low = {}, .high = {}};
 }
 
 ActionSpace ActionSpace::box(std::vector<float> low, std::vector<float> high) {
-  return {.kind = ActionKind::kBox,
-          .choices = {},
-          .low = std::move(low),
-          .high = std::move(high)};
+  return {.kind = ActionKind::kBox, .choices = {}, .low = std::move(low), .high = std::move(high)};
 }
 
 size_t ActionSpace::mask_size() const {

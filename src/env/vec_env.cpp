@@ -140,8 +140,8 @@ void VecEnv::reset(uint64_t seed, const StepView& out) {
     for (int env = envs.begin; env < envs.end; ++env) {
       slot_header(current_bank(g), env).status = SlotStatus::kLive;
     }
-    const Request request{.op = Request::Op::kReset, .group = g, .seed = seed, .actions = {},
-                          .view = out};
+    const Request request{
+        .op = Request::Op::kReset, .group = g, .seed = seed, .actions = {}, .view = out};
     start_request(request);
     complete(request);
   }
@@ -158,7 +158,10 @@ void VecEnv::begin(int group_index, ActionView actions, const StepView& out) {
   check_view(out);
   check_actions(spec(), group(group_index), actions);
   Request& request = in_flight_[group_index];
-  request = {.op = Request::Op::kStep, .group = group_index, .seed = seed_, .actions = actions,
+  request = {.op = Request::Op::kStep,
+             .group = group_index,
+             .seed = seed_,
+             .actions = actions,
              .view = out};
   action_log_.record(steps_[group_index]++, group(group_index), actions);
   busy_[group_index] = true;
@@ -209,12 +212,12 @@ void VecEnv::report(int env, const FailureNote& note, const Request& request,
                         .cause = cause,
                         .repeated = repeated,
                         .bundle = ""};
-  const bool has_action = env >= 0 && note.phase == Phase::kStep &&
-                          request.op == Request::Op::kStep;
+  const bool has_action =
+      env >= 0 && note.phase == Phase::kStep && request.op == Request::Op::kStep;
   if (has_action) failure.action = describe_action(spec(), request.actions, env);
   if (!repeated && env >= 0) write_bundle(failure, note, request);
   if (options_.on_failure == OnFailure::kRestart || repeated) ++restarts_;
-  const char* outcome = repeated ? "the step was repeated"
+  const char* outcome = repeated                                     ? "the step was repeated"
                         : options_.on_failure == OnFailure::kRestart ? "a new episode was begun"
                         : options_.on_failure == OnFailure::kDrop    ? "the env was dropped"
                                                                      : "the run stops";
@@ -222,8 +225,7 @@ void VecEnv::report(int env, const FailureNote& note, const Request& request,
   failures_.push_back(std::move(failure));
 }
 
-void VecEnv::write_bundle(FailureReport& failure, const FailureNote& note,
-                          const Request& request) {
+void VecEnv::write_bundle(FailureReport& failure, const FailureNote& note, const Request& request) {
   if (options_.crash_dir.empty() || bundles_ >= kMaxBundles) return;
   CrashBundle bundle{.env_name = env_name_,
                      .config_yaml = config_yaml_,
@@ -259,8 +261,8 @@ void VecEnv::throw_if_over(size_t first_failure) const {
   if (options_.on_failure == OnFailure::kStop) throw EnvFailure(first, "");
   if (out_of_service_) throw EnvFailure(first, "; it could not be restarted");
   if (restart_budget_spent()) {
-    throw EnvFailure(first, fmt::format("; the restart budget of {} is used up",
-                                        options_.restart_budget));
+    throw EnvFailure(first,
+                     fmt::format("; the restart budget of {} is used up", options_.restart_budget));
   }
   if (!any_in_service()) throw EnvFailure(first, "; no environment is left");
 }
@@ -286,16 +288,15 @@ void VecEnv::check_idle(const char* operation) const {
 
 void VecEnv::check_view(const StepView& view) const {
   const auto n = static_cast<size_t>(num_envs());
-  const bool inside = arena_->contains(view.obs, n * spec().obs.row_bytes()) &&
-                      arena_->contains(view.reward, n * sizeof(float)) &&
-                      arena_->contains(view.terminated, n) && arena_->contains(view.truncated, n) &&
-                      arena_->contains(view.valid, n) &&
-                      arena_->contains(view.final_obs, n * spec().obs.row_bytes()) &&
-                      arena_->contains(view.episode_return, n * sizeof(float)) &&
-                      arena_->contains(view.episode_length, n * sizeof(int32_t)) &&
-                      arena_->contains(view.metrics, n * spec().metrics.size() * sizeof(float)) &&
-                      (view.mask == nullptr ||
-                       arena_->contains(view.mask, n * spec().action.mask_size()));
+  const bool inside =
+      arena_->contains(view.obs, n * spec().obs.row_bytes()) &&
+      arena_->contains(view.reward, n * sizeof(float)) && arena_->contains(view.terminated, n) &&
+      arena_->contains(view.truncated, n) && arena_->contains(view.valid, n) &&
+      arena_->contains(view.final_obs, n * spec().obs.row_bytes()) &&
+      arena_->contains(view.episode_return, n * sizeof(float)) &&
+      arena_->contains(view.episode_length, n * sizeof(int32_t)) &&
+      arena_->contains(view.metrics, n * spec().metrics.size() * sizeof(float)) &&
+      (view.mask == nullptr || arena_->contains(view.mask, n * spec().action.mask_size()));
   if (!inside) throw Error(ErrorCode::kUsage, "a step view does not lie in this VecEnv's arena");
 }
 

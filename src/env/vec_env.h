@@ -47,17 +47,17 @@ struct VecOptions {
   Backend backend = Backend::kSerial;
   int num_envs = 1;
   int groups = 1;
-  int threads = 1;                                // of Backend::kThreads
-  int workers = 1;                                // of Backend::kProcesses
+  int threads = 1;                                 // of Backend::kThreads
+  int workers = 1;                                 // of Backend::kProcesses
   StartMethod start_method = StartMethod::kSpawn;  // fork shares the parent's memory image
-  int time_limit = 0;                             // replaces the env's own when positive
+  int time_limit = 0;                              // replaces the env's own when positive
 
   OnFailure on_failure = OnFailure::kStop;
-  int restart_budget = 100;       // restarts over the life of the VecEnv
-  double step_timeout_s = 60;     // without progress in one env
-  double start_timeout_s = 60;    // for a worker to come up
-  double stopped_grace_s = 1;     // a worker stopped by a signal is replaced after this long
-  std::string crash_dir;          // where crash bundles go; empty: none are written
+  int restart_budget = 100;     // restarts over the life of the VecEnv
+  double step_timeout_s = 60;   // without progress in one env
+  double start_timeout_s = 60;  // for a worker to come up
+  double stopped_grace_s = 1;   // a worker stopped by a signal is replaced after this long
+  std::string crash_dir;        // where crash bundles go; empty: none are written
 
   // The keys of all this, as they are called on the command line and in YAML.
   static Schema schema();

@@ -68,8 +68,8 @@ void carry_out(const Segment& segment, const EnvKernel& kernel, int index, int g
       .lane = &Field<Lane>(segment.base, control.lanes).row(static_cast<size_t>(index))[group],
       .on_failure = command.on_failure,
       .seed = command.seed};
-  const Span envs = lane_span(group_span(control.num_envs, control.groups, group),
-                              control.workers, index);
+  const Span envs =
+      lane_span(group_span(control.num_envs, control.groups, group), control.workers, index);
   if (command.is_reset) {
     kernel.reset(envs, call);
   } else {
@@ -158,7 +158,7 @@ void work(const Segment& segment, const EnvKernel& kernel, int index) {
   prctl(PR_SET_NAME, fmt::format("flotilla-w{}", index).c_str());
   channel.ready.store(1);
   control.done_bell.ring();
-  const int spins = spins_for(control.workers + 1);
+  Patience patience;
   while (!control.stop.load(std::memory_order_acquire)) {
     const uint32_t heard = channel.bell.heard();
     bool worked = false;
@@ -168,7 +168,7 @@ void work(const Segment& segment, const EnvKernel& kernel, int index) {
       carry_out(segment, kernel, index, group, sequence);
       worked = true;
     }
-    if (!worked) channel.bell.wait(heard, spins, Deadline::never());
+    if (!worked) channel.bell.wait(heard, patience, Deadline::never());
   }
 }
 
