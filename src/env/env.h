@@ -74,4 +74,11 @@ concept MeteredEnv = Env<E> && requires(const E& e, const typename E::State& s, 
   e.metrics(s, m);
 };
 
+// Optional: whether a state read from a file is one the env can be in between steps. Without it
+// every state is taken; give it where a wrong one could make the env read out of bounds.
+template <class E>
+concept ValidatedEnv = Env<E> && requires(const E& e, const typename E::State& s) {
+  { e.valid(s) } -> std::same_as<bool>;
+};
+
 }  // namespace flotilla

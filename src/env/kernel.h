@@ -164,7 +164,7 @@ class KernelOf final : public EnvKernel {
   }
 
   bool valid_state(const std::byte* bytes) const override {
-    if constexpr (requires(const typename E::State& s) { env_.valid(s); }) {
+    if constexpr (ValidatedEnv<E>) {
       return env_.valid(reinterpret_cast<const Slot*>(bytes)->state);
     }
     return true;

@@ -67,6 +67,10 @@ class Catch {
     image[(rows_ - 1) * cols_ + s.paddle_col] = 255;
   }
 
+  bool valid(const State& s) const {
+    return s.ball_row < rows_ - 1 && s.ball_col < cols_ && s.paddle_col < cols_;
+  }
+
   void metrics(const State& s, MetricRow row) const { row[0] = caught(s) ? 1.0F : 0.0F; }
 
  private:

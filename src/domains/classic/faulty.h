@@ -72,6 +72,11 @@ class Faulty {
     out[3] = static_cast<float>(s.steps % 2);
   }
 
+  bool valid(const State& s) const {
+    return s.steps >= 0 && s.steps < spec_.time_limit && s.last_choice >= -1 && s.last_choice < 3 &&
+           s.walk >= -1 && s.walk <= 1;
+  }
+
   void mask(const State& s, MaskRow row) const {
     for (int choice = 0; choice < 3; ++choice) row[choice] = choice != illegal_choice(s);
   }

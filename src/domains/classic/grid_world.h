@@ -19,6 +19,7 @@
 // the flags the one-hot tells whether the prefix is still intact, which the flags alone do not.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -109,6 +110,14 @@ class GridWorld {
     row[0] = static_cast<float>(s.prefix) / kTargets;
     row[1] = s.visits;
     row[2] = static_cast<float>(points - kStepCost * s.steps);
+  }
+
+  bool valid(const State& s) const {
+    const bool on_grid = s.row <= last_ && s.col <= last_ && !is_wall(s.row, s.col);
+    const bool visits_are_targets =
+        std::ranges::all_of(s.first_visits, [](uint8_t target) { return target < kTargets; });
+    return on_grid && visits_are_targets && s.steps >= 0 && s.visits < kTargets &&
+           s.prefix <= s.visits;
   }
 
   bool is_wall(int row, int col) const { return cell_at(row, col) == kWall; }
