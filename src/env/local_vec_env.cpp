@@ -12,6 +12,7 @@ Watchdog::Watchdog(std::vector<const Lane*> lanes, std::string env_name, double 
     : lanes_(std::move(lanes)),
       env_name_(std::move(env_name)),
       timeout_s_(timeout_s),
+      sights_(lanes_.size()),
       thread_([this] { watch(); }) {}
 
 Watchdog::~Watchdog() {
@@ -25,10 +26,9 @@ Watchdog::~Watchdog() {
 
 void Watchdog::watch() {
   const std::chrono::duration<double> period(std::min(timeout_s_ / 4, 5.0));
-  std::vector<Sight> sights(lanes_.size());
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, period, [this] { return stop_; })) {
-    for (size_t i = 0; i < lanes_.size(); ++i) look(*lanes_[i], sights[i]);
+    for (size_t i = 0; i < lanes_.size(); ++i) look(*lanes_[i], sights_[i]);
   }
 }
 

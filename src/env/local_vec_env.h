@@ -32,6 +32,7 @@ class Watchdog {
   const std::vector<const Lane*> lanes_;
   const std::string env_name_;
   const double timeout_s_;
+  std::vector<Sight> sights_;  // one per lane
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;

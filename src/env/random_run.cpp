@@ -39,11 +39,13 @@ void RandomRun::run(uint64_t steps) {
 }
 
 void RandomRun::save(Writer& writer) const {
+  writer.u64("action_seed", seed_);
   writer.u64("steps", steps_);
   vec_->save(writer);
 }
 
 void RandomRun::load(Reader& reader) {
+  seed_ = reader.u64("action_seed");
   steps_ = reader.u64("steps");
   vec_->load(reader, view_);
 }
