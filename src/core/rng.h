@@ -18,17 +18,8 @@
 namespace flotilla {
 
 constexpr int kPhiloxRounds = 10;
+constexpr uint32_t kPhiloxMultiplier0 = 0xD2511F53, kPhiloxMultiplier1 = 0xCD9E8D57;
 using PhiloxKey = std::array<uint32_t, 2>;
-
-inline void philox_round(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3,
-                         const PhiloxKey& key) {
-  const uint64_t product0 = uint64_t{0xD2511F53} * c0;
-  const uint64_t product1 = uint64_t{0xCD9E8D57} * c2;
-  c0 = static_cast<uint32_t>(product1 >> 32) ^ c1 ^ key[0];
-  c1 = static_cast<uint32_t>(product1);
-  c2 = static_cast<uint32_t>(product0 >> 32) ^ c3 ^ key[1];
-  c3 = static_cast<uint32_t>(product0);
-}
 
 inline void next_round_key(PhiloxKey& key) {
   key[0] += 0x9E3779B9;
@@ -38,7 +29,12 @@ inline void next_round_key(PhiloxKey& key) {
 // Ten rounds of Philox4x32: a bijection of the 128-bit counter under a 64-bit key.
 inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, PhiloxKey key) {
   for (int round = 0; round < kPhiloxRounds; ++round) {
-    philox_round(counter[0], counter[1], counter[2], counter[3], key);
+    const uint64_t product0 = uint64_t{kPhiloxMultiplier0} * counter[0];
+    const uint64_t product1 = uint64_t{kPhiloxMultiplier1} * counter[2];
+    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
+               static_cast<uint32_t>(product1),
+               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
+               static_cast<uint32_t>(product0)};
     next_round_key(key);
   }
   return counter;

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/random_words.h"
 #include "core/rng.h"
 
 namespace flotilla {
@@ -51,31 +52,6 @@ void check_box(const EnvSpec& spec, Span envs, ActionView actions) {
 
 int32_t pick(uint32_t word, uint32_t n) { return static_cast<int32_t>((uint64_t{word} * n) >> 32); }
 
-// Words [4 * first_block, 4 * first_block + kWordsAtOnce) of a stream, as random_block() gives
-// them, computed side by side so that the compiler can use vector instructions.
-constexpr size_t kBlocksAtOnce = 8;
-constexpr size_t kWordsAtOnce = 4 * kBlocksAtOnce;
-
-void random_words(uint64_t seed, uint64_t stream, uint64_t first_block, uint32_t* words) {
-  uint32_t c[4][kBlocksAtOnce];
-  for (size_t b = 0; b < kBlocksAtOnce; ++b) {
-    c[0][b] = static_cast<uint32_t>(first_block + b);
-    c[1][b] = static_cast<uint32_t>((first_block + b) >> 32);
-    c[2][b] = static_cast<uint32_t>(stream);
-    c[3][b] = static_cast<uint32_t>(stream >> 32);
-  }
-  PhiloxKey key{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
-  for (int round = 0; round < kPhiloxRounds; ++round) {
-    for (size_t b = 0; b < kBlocksAtOnce; ++b) {
-      philox_round(c[0][b], c[1][b], c[2][b], c[3][b], key);
-    }
-    next_round_key(key);
-  }
-  for (size_t b = 0; b < kBlocksAtOnce; ++b) {
-    for (size_t w = 0; w < 4; ++w) words[4 * b + w] = c[w][b];
-  }
-}
-
 int32_t pick_legal(uint32_t word, const uint8_t* mask, int n) {
   const auto legal = static_cast<uint32_t>(std::count(mask, mask + n, uint8_t{1}));
   int32_t rank = pick(word, legal);
@@ -112,12 +88,14 @@ void check_actions(const EnvSpec& spec, Span envs, ActionView actions) {
   }
   if (spec.action.dims() == 1) {
     // The common case as one reduction the compiler vectorises; the slow way only names culprits.
-    const auto choices = static_cast<uint32_t>(spec.action.choices[0]);
-    bool legal = true;
+    // The sign bit of a | (n - 1 - a) is set where a is negative or at least n.
+    const auto last = static_cast<uint32_t>(spec.action.choices[0] - 1);
+    uint32_t signs = 0;
     for (int env = envs.begin; env < envs.end; ++env) {
-      legal &= static_cast<uint32_t>(actions.ints()[env]) < choices;
+      const auto choice = static_cast<uint32_t>(actions.ints()[env]);
+      signs |= choice | (last - choice);
     }
-    if (legal) return;
+    if (signs >> 31 == 0) return;
   }
   check_choices(spec, envs, actions);
 }
