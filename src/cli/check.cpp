@@ -42,20 +42,26 @@ int run_checks(const EnvType& type, const Config& config, const Config& flags, b
     fmt::print("{}: {} of {} checks passed\n", type.name,
                results.size() - static_cast<size_t>(failed), results.size());
   }
-  return failed == 0 ? 0 : static_cast<int>(ErrorCode::kCheckFailed);
+  return failed == 0 ? 0 : exit_status(ErrorCode::kCheckFailed);
 }
 
-int run_replay(const EnvType& type, const std::string& file) {
+int run_replay(const EnvType& type, const std::string& file, bool json) {
   const CrashBundle bundle = CrashBundle::read(file);
-  fmt::print(stderr, "replaying env {} of {}, seed {}, episode {}: {}\n", bundle.env, type.name,
-             bundle.seed, bundle.episode, bundle.cause);
+  fmt::print(stderr, "replaying env {} of {}, seed {}, episode {}: {}\n", bundle.env,
+             bundle.env_name, bundle.seed, bundle.episode, bundle.cause);
   const ReplayResult result = replay(type, bundle);
-  if (result.failed) {
+  if (json) {
+    const nlohmann::ordered_json line = {{"env", type.name},
+                                         {"failed", result.failed},
+                                         {"steps", result.steps},
+                                         {"cause", result.cause}};
+    fmt::print("{}\n", line.dump());
+  } else if (result.failed) {
     fmt::print("failed again after {} steps: {}\n", result.steps, result.cause);
-    return static_cast<int>(ErrorCode::kEnvironment);
+  } else {
+    fmt::print("the failure did not repeat: {} steps ran clean\n", result.steps);
   }
-  fmt::print("the failure did not repeat: {} steps ran clean\n", result.steps);
-  return 0;
+  return result.failed ? exit_status(ErrorCode::kEnvironment) : 0;
 }
 
 }  // namespace
@@ -72,13 +78,20 @@ void add_check_command(CLI::App& app, Program& program) {
   auto state = std::make_shared<State>();
   state->env.add_to(*command);
   state->flags.add_to(*command);
-  command->add_option("--replay", state->replay, "crash bundle to replay in this process");
+  const CLI::Option* replay =
+      command->add_option("--replay", state->replay, "crash bundle to replay in this process");
   command->add_flag("--json", state->json, "print one JSON object on stdout");
-  command->callback([&program, state] {
+  command->callback([&program, state, replay] {
     const EnvType& type = program.registry.find(state->env.name);
-    program.exit_status = state->replay.empty() ? run_checks(type, state->env.config(type),
-                                                             state->flags.config(), state->json)
-                                                : run_replay(type, state->replay);
+    if (replay->count() == 0) {
+      program.exit_status =
+          run_checks(type, state->env.config(type), state->flags.config(), state->json);
+      return;
+    }
+    if (!state->env.overrides.empty() || !state->env.config_file.empty()) {
+      throw Error(ErrorCode::kUsage, "--replay takes the settings from the bundle; give no others");
+    }
+    program.exit_status = run_replay(type, state->replay, state->json);
   });
 }
 

@@ -51,7 +51,7 @@ void add_doctor_command(CLI::App& app, Program& program) {
     fmt::print("{:<18} {}\n", "kernels", cpu_features());
     fmt::print("{:<18} {} available\n", "memory", human_bytes(available_memory_bytes()));
     const bool healthy = try_backends(program.registry);
-    program.exit_status = healthy ? 0 : static_cast<int>(ErrorCode::kCheckFailed);
+    program.exit_status = healthy ? 0 : exit_status(ErrorCode::kCheckFailed);
   });
 }
 

@@ -1,6 +1,9 @@
 // flotilla: the command line program.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
+
 #include "cli/command.h"
 #include "cli/version.h"
 #include "core/error.h"
@@ -10,6 +13,10 @@
 #include "env/worker.h"
 
 namespace flotilla {
+
+// Longer than any command needs to finish a step and end its workers.
+constexpr unsigned kInterruptGraceSeconds = 5;
+
 namespace {
 
 constexpr const char* kFooter =
@@ -17,19 +24,49 @@ constexpr const char* kFooter =
     "Exit status: 0 ok, 1 a check failed, 2 usage, 3 environment failure, 4 data file,\n"
     "5 numeric failure, 130 interrupted.";
 
-int usage_error(const std::string& message) {
-  fmt::print(stderr, "flotilla: {}\n", message);
-  return static_cast<int>(ErrorCode::kUsage);
+// Says it on stderr, which may be closed.
+int fail(const std::string& message, ErrorCode code) {
+  std::fputs(("flotilla: " + message + "\n").c_str(), stderr);
+  return exit_status(code);
 }
 
-// CLI11 says only "not expected" of a command it does not know.
-std::string unknown_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return "";
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  if (std::ranges::count(names, std::string(argv[1])) > 0) return "";
-  return fmt::format("unknown command '{}'{} (commands: {})", argv[1], did_you_mean(argv[1], names),
-                     join(names, ", "));
+// The command that the arguments name, as far as they name one.
+const CLI::App* find_command(const CLI::App& app, int argc, char** argv, int& consumed) {
+  const CLI::App* command = &app;
+  for (consumed = 1; consumed < argc; ++consumed) {
+    const auto subcommands = command->get_subcommands([](const CLI::App*) { return true; });
+    const auto next = std::ranges::find(subcommands, argv[consumed], &CLI::App::get_name);
+    if (next == subcommands.end()) break;
+    command = *next;
+  }
+  return command;
+}
+
+// What is wrong with a command or an option that does not exist, or "". CLI11 would say only that
+// it was not expected.
+std::string find_unknown(const CLI::App& app, int argc, char** argv) {
+  int at = 0;
+  const CLI::App* command = find_command(app, argc, argv, at);
+  std::vector<std::string> names, options{"--help"};
+  for (const CLI::App* sub : command->get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(sub->get_name());
+  }
+  for (const CLI::Option* option : command->get_options()) {
+    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+  }
+  if (!names.empty() && (at == argc || argv[at][0] != '-')) {
+    const std::string what =
+        at == argc ? std::string("a command is missing")
+                   : fmt::format("unknown command '{}'{}", argv[at], did_you_mean(argv[at], names));
+    return fmt::format("{} (commands: {})", what, join(names, ", "));
+  }
+  for (; at < argc && std::string_view(argv[at]) != "--"; ++at) {
+    const std::string name = std::string(argv[at]).substr(0, std::string_view(argv[at]).find('='));
+    if (name.starts_with("--") && std::ranges::count(options, name) == 0) {
+      return fmt::format("unknown option '{}'{}", name, did_you_mean(name, options));
+    }
+  }
+  return "";
 }
 
 int run(int argc, char** argv, Program& program) {
@@ -42,22 +79,23 @@ int run(int argc, char** argv, Program& program) {
   add_check_command(app, program);
   add_bench_command(app, program);
   add_doctor_command(app, program);
-  if (const std::string unknown = unknown_command(app, argc, argv); !unknown.empty()) {
-    return usage_error(unknown);
+  if (const std::string unknown = find_unknown(app, argc, argv); !unknown.empty()) {
+    return fail(unknown, ErrorCode::kUsage);
   }
   try {
     app.parse(argc, argv);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      return fail("cannot write to stdout", ErrorCode::kInternal);
+    }
     return program.exit_status;
   } catch (const CLI::Success& request) {  // --help, --version
     return app.exit(request);
   } catch (const CLI::ParseError& error) {
-    return usage_error(error.what());
+    return fail(error.what(), ErrorCode::kUsage);
   } catch (const Error& error) {
-    fmt::print(stderr, "flotilla: {}\n", error.what());
-    return exit_status(error);
+    return fail(error.what(), error.code());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "flotilla: {}\n", error.what());
-    return static_cast<int>(ErrorCode::kInternal);
+    return fail(error.what(), ErrorCode::kInternal);
   }
 }
 
@@ -68,6 +106,6 @@ int main(int argc, char** argv) {
   flotilla::Program program;
   flotilla::register_domains(program.registry);
   if (const auto status = flotilla::run_if_worker(argc, argv, program.registry)) return *status;
-  flotilla::install_interrupt_handler();
+  flotilla::install_interrupt_handler(flotilla::kInterruptGraceSeconds);
   return flotilla::run(argc, argv, program);
 }

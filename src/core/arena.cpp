@@ -33,8 +33,11 @@ std::byte* map(size_t bytes, int flags, int fd) {
 
 // Reserves every page now: a shortage is an error here and not a SIGBUS in the middle of a step.
 int reserve_shared(size_t bytes) {
-  const int fd = memfd_create("flotilla", MFD_CLOEXEC);
+  const int lowest = memfd_create("flotilla", MFD_CLOEXEC);
+  // Clear of stdin, stdout and stderr, which may be closed here and are set anew in workers.
+  const int fd = lowest < 0 ? -1 : fcntl(lowest, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (fd < 0) throw_errno(ErrorCode::kInternal, "cannot create shared memory");
+  close(lowest);
   const int refusal = posix_fallocate(fd, 0, static_cast<off_t>(bytes));
   if (refusal != 0) {
     close(fd);

@@ -1,5 +1,5 @@
-// Errors of the library. Library code throws Error and never calls exit(); a program turns the
-// code into its exit status with exit_status().
+// Errors of the library. Library code throws Error and never calls exit(); a program ends with
+// exit_status().
 #pragma once
 
 #include <stdexcept>
@@ -35,7 +35,8 @@ class Error : public std::runtime_error {
   Context context_;
 };
 
-inline int exit_status(const Error& error) { return static_cast<int>(error.code()); }
+inline int exit_status(ErrorCode code) { return static_cast<int>(code); }
+inline int exit_status(const Error& error) { return exit_status(error.code()); }
 
 // "message: No such file or directory", for a failed system call; reads errno.
 [[noreturn]] void throw_errno(ErrorCode code, const std::string& message);

@@ -45,9 +45,12 @@ uint64_t cgroup_available() {
 }
 
 std::atomic<int> g_interrupts{0};
+std::atomic<unsigned> g_grace_s{0};
 
+// For SIGINT, SIGTERM, and the alarm that the first of them sets.
 void on_interrupt(int) {
-  if (g_interrupts.fetch_add(1) > 0) _exit(static_cast<int>(ErrorCode::kInterrupted));
+  if (g_interrupts.fetch_add(1) > 0) _exit(exit_status(ErrorCode::kInterrupted));
+  alarm(g_grace_s.load());
 }
 
 }  // namespace
@@ -97,11 +100,11 @@ void require_memory(uint64_t bytes, const std::string& what) {
   }
 }
 
-void install_interrupt_handler() {
+void install_interrupt_handler(unsigned grace_s) {
+  g_grace_s.store(grace_s);
   struct sigaction action {};
   action.sa_handler = on_interrupt;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGALRM}) sigaction(signal, &action, nullptr);
 }
 
 bool interrupted() { return g_interrupts.load(std::memory_order_relaxed) > 0; }

@@ -18,8 +18,8 @@ uint64_t resident_bytes();          // of this process
 void require_memory(uint64_t bytes, const std::string& what);
 
 // From main(): SIGINT and SIGTERM set a flag instead of ending the process, so that the running
-// step can finish; a second one ends it at once with status 130.
-void install_interrupt_handler();
+// step can finish. A second one, or `grace_s` seconds, end it at once with status 130.
+void install_interrupt_handler(unsigned grace_s);
 bool interrupted();
 
 }  // namespace flotilla

@@ -111,6 +111,25 @@ class Kit {
     return fmt::format("{} rows finite and within bounds", options_.steps * options_.num_envs);
   }
 
+  // Rows that start as other bytes must end as the same: nothing is left as it was.
+  std::string written_whole() {
+    RandomRun zeros(type_, config_, vec(Backend::kSerial, 1), options_.seed);
+    RandomRun ones(type_, config_, vec(Backend::kSerial, 1), options_.seed);
+    const EnvSpec& spec = zeros.vec().spec();
+    for (int t = 0; t < options_.steps; ++t) {
+      step_over(zeros, 0x00);
+      step_over(ones, 0xFF);
+      for (int i = 0; i < options_.num_envs; ++i) {
+        const char* part =
+            image_of(spec, zeros.view(), i).first_difference(image_of(spec, ones.view(), i));
+        require(part == nullptr, [&] {
+          return fmt::format("env {}, step {}: a part of {} is not written", i, t, part);
+        });
+      }
+    }
+    return "every element of every row";
+  }
+
   std::string statistics() {
     RandomRun run(type_, config_, vec(Backend::kSerial, 1), options_.seed);
     std::vector<double> sum(static_cast<size_t>(options_.num_envs));
@@ -257,6 +276,19 @@ class Kit {
     return reference_;
   }
 
+  // One step whose rows hold `byte` all over before the envs write them.
+  void step_over(RandomRun& run, int byte) const {
+    const StepView& v = run.view();
+    const EnvSpec& spec = run.vec().spec();
+    const auto n = static_cast<size_t>(options_.num_envs);
+    run.step([&] {
+      std::memset(v.obs, byte, n * spec.obs.row_bytes());
+      std::memset(v.final_obs, byte, n * spec.obs.row_bytes());
+      std::memset(v.metrics, byte, n * spec.metrics.size() * sizeof(float));
+      if (v.mask != nullptr) std::memset(v.mask, byte, n * spec.action.mask_size());
+    });
+  }
+
   static void check_row(const EnvSpec& spec, const StepView& v, int env, int step) {
     const auto i = static_cast<size_t>(env);
     check_obs(spec, v.obs + i * spec.obs.row_bytes(), "obs", env, step);
@@ -325,6 +357,7 @@ std::vector<CheckResult> check_env(const EnvType& type, const Config& config,
   const std::vector<std::pair<const char*, std::string (Kit::*)()>> checks = {
       {"spec", &Kit::spec},
       {"bounds", &Kit::bounds},
+      {"written whole", &Kit::written_whole},
       {"statistics", &Kit::statistics},
       {"deterministic", &Kit::deterministic},
       {"time limit", &Kit::time_limit},

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 namespace flotilla {
@@ -14,7 +15,7 @@ namespace {
 
 constexpr const char* kFormat = "flotilla-crash-bundle";
 constexpr int kVersion = 1;
-constexpr std::streamsize kMaxBundleBytes = 16 << 20;
+constexpr size_t kMaxBundleBytes = size_t{16} << 20;
 
 Error::Context context_of(const FailureReport& r) {
   return {{"env", fmt::to_string(r.env)},
@@ -28,6 +29,24 @@ Error::Context context_of(const FailureReport& r) {
 std::string summary(const FailureReport& r) {
   if (r.env < 0) return fmt::format("a worker of '{}' failed: {}", r.env_name, r.cause);
   return fmt::format("env {} of '{}' failed in {}: {}", r.env, r.env_name, r.phase, r.cause);
+}
+
+[[noreturn]] void not_a_bundle(const std::string& path, const std::string& why) {
+  throw Error(ErrorCode::kData, path + " is not a crash bundle: " + why);
+}
+
+nlohmann::json parse_bundle(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file || !std::filesystem::is_regular_file(path)) {
+    throw Error(ErrorCode::kData, "cannot read crash bundle " + path);
+  }
+  std::string text(kMaxBundleBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kMaxBundleBytes) not_a_bundle(path, "it is too large");
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) not_a_bundle(path, "it is not a JSON object");
+  return json;
 }
 
 std::string replay_hint(const FailureReport& r) {
@@ -67,33 +86,48 @@ void CrashBundle::write(const std::string& path) const {
 }
 
 CrashBundle CrashBundle::read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(ErrorCode::kData, "cannot read crash bundle " + path);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (static_cast<std::streamsize>(text.size()) > kMaxBundleBytes) {
-    throw Error(ErrorCode::kData, path + " is too large for a crash bundle");
-  }
-  try {
-    const auto json = nlohmann::json::parse(text);
-    if (json.at("format") != kFormat || json.at("version") != kVersion) {
-      throw Error(ErrorCode::kData, path + " is not a crash bundle of version 1");
+  const nlohmann::json json = parse_bundle(path);
+  const auto field = [&](const char* name) -> const nlohmann::json& {
+    const auto found = json.find(name);
+    if (found == json.end()) not_a_bundle(path, fmt::format("'{}' is missing", name));
+    return *found;
+  };
+  const auto text = [&](const char* name) {
+    if (!field(name).is_string()) not_a_bundle(path, fmt::format("'{}' is not a text", name));
+    return field(name).get<std::string>();
+  };
+  const auto number = [&](const char* name, uint64_t largest) {
+    const nlohmann::json& value = field(name);
+    if (!value.is_number_unsigned() || value.get<uint64_t>() > largest) {
+      not_a_bundle(path, fmt::format("'{}' is not an integer from 0 to {}", name, largest));
     }
-    CrashBundle bundle;
-    json.at("env").get_to(bundle.env_name);
-    json.at("config").get_to(bundle.config_yaml);
-    json.at("spec_sha256").get_to(bundle.spec_sha256);
-    json.at("time_limit").get_to(bundle.time_limit);
-    json.at("seed").get_to(bundle.seed);
-    json.at("env_index").get_to(bundle.env);
-    json.at("episode").get_to(bundle.episode);
-    json.at("episode_start").get_to(bundle.episode_start);
-    json.at("steps_lost").get_to(bundle.steps_lost);
-    json.at("cause").get_to(bundle.cause);
-    json.at("actions").get_to(bundle.actions);
-    return bundle;
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::kData, fmt::format("{} is not a crash bundle: {}", path, error.what()));
+    return value.get<uint64_t>();
+  };
+  if (text("format") != kFormat) not_a_bundle(path, "it has another format");
+  if (number("version", UINT32_MAX) != kVersion) not_a_bundle(path, "it has another version");
+  CrashBundle bundle;
+  bundle.env_name = text("env");
+  bundle.config_yaml = text("config");
+  bundle.spec_sha256 = text("spec_sha256");
+  bundle.time_limit = static_cast<int>(number("time_limit", INT32_MAX));
+  bundle.seed = number("seed", UINT64_MAX);
+  bundle.env = static_cast<int>(number("env_index", INT32_MAX));
+  bundle.episode = static_cast<uint32_t>(number("episode", UINT32_MAX));
+  bundle.episode_start = number("episode_start", UINT64_MAX);
+  bundle.steps_lost = number("steps_lost", UINT64_MAX);
+  bundle.cause = text("cause");
+  if (!field("actions").is_array()) not_a_bundle(path, "'actions' is not a list");
+  for (const nlohmann::json& action : field("actions")) {
+    const bool numbers =
+        action.is_array() &&
+        std::ranges::all_of(action, [](const nlohmann::json& v) { return v.is_number(); });
+    if (!numbers) {
+      not_a_bundle(path, fmt::format("action {} is {}, not a list of numbers",
+                                     bundle.actions.size(), action.dump().substr(0, 80)));
+    }
+    bundle.actions.push_back(action.get<std::vector<double>>());
   }
+  return bundle;
 }
 
 std::string signal_name(int signal) {

@@ -1,6 +1,19 @@
 #include "env/kernel.h"
 
+#include <fmt/format.h>
+
+#include "core/error.h"
+
 namespace flotilla {
+
+void EnvKernel::require_offered(const char* member, bool has, const char* field, bool says) const {
+  if (has == says) return;
+  throw Error(
+      ErrorCode::kUsage,
+      fmt::format("environment '{}': {}", spec_.name,
+                  has ? fmt::format("has {}(), but its spec leaves {} unset", member, field)
+                      : fmt::format("sets {} in its spec, but has no {}()", field, member)));
+}
 
 void FailureNote::set(Phase where, const SlotHeader& slot, const char* text) {
   ++count;

@@ -96,6 +96,9 @@ class EnvKernel {
   virtual bool valid_state(const std::byte* slot) const = 0;
 
  protected:
+  // Throws Error(kUsage) unless the env has the optional member exactly when its spec says so.
+  void require_offered(const char* member, bool has, const char* field, bool says) const;
+
   EnvSpec spec_;
 };
 
@@ -121,6 +124,8 @@ class KernelOf final : public EnvKernel {
     spec_.name = name;
     if (time_limit > 0) spec_.time_limit = time_limit;
     spec_.validate();
+    require_offered("mask", MaskedEnv<E>, "has_mask", spec_.has_mask);
+    require_offered("metrics", MeteredEnv<E>, "metrics", !spec_.metrics.empty());
     obs_elements_ = spec_.obs.elements();
     obs_bytes_ = spec_.obs.row_bytes();
     action_dims_ = spec_.action.dims();
@@ -254,6 +259,7 @@ class KernelOf final : public EnvKernel {
     s.header.length = 0;
     s.header.episode_return = 0;
     s.header.episode_start = s.header.rng.position();
+    s.state = typename E::State{};
     env_.reset(s.state, s.header.rng);
     write_obs(s, call.view, i);
     call.lane->phase.store(Phase::kStep, std::memory_order_relaxed);

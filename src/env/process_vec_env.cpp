@@ -334,7 +334,20 @@ void ProcessVecEnv::blame(int index, int env, const std::string& cause, const Re
            "");
   ++before.failures;
   before.status = SlotStatus::kFailed;
+  if (options_.on_failure == OnFailure::kStop) retire_rest(index);
   report(env, note, request, cause, false);
+}
+
+// The run stops: the worker's other envs are not stepped any more, for they may hang as well.
+void ProcessVecEnv::retire_rest(int index) {
+  for (int g = 0; g < groups(); ++g) {
+    const uint32_t asked = segment_.control->commands[g].sequence.load();
+    if (segment_.channel(index).done[g].load() == asked) continue;
+    const Span envs = lane_span(group(g), lanes(), index);
+    for (int env = envs.begin; env < envs.end; ++env) {
+      slot_header(segment_.bank(asked), env).status = SlotStatus::kDropped;
+    }
+  }
 }
 
 // What the dead worker left of commands it did not finish: the next one starts afresh.

@@ -41,6 +41,7 @@ class ProcessVecEnv final : public VecEnv {
   bool is_hung(int index);
   void replace(int index, int status, const std::string& unusual_cause, const Request& request);
   void blame(int index, int env, const std::string& cause, const Request& request);
+  void retire_rest(int index);
   void forget_attempt(int index);
   std::string cause_of_death(int index, int status, bool& from_outside);
   uint64_t progress_of(int index) const;

@@ -15,24 +15,31 @@ RandomRun::RandomRun(const EnvType& type, const Config& config, const VecOptions
   vec_->reset(seed, view_);
 }
 
-void RandomRun::begin(int group, uint64_t step) {
+void RandomRun::draw(int group, uint64_t step) {
   random_actions(vec_->spec(), vec_->group(group), seed_, step, view_.mask, actions_);
-  vec_->begin(group, {actions_}, view_);
 }
 
-void RandomRun::step() {
-  for (int g = 0; g < vec_->groups(); ++g) begin(g, steps_);
+void RandomRun::begin(int group) { vec_->begin(group, {actions_}, view_); }
+
+void RandomRun::step(const std::function<void()>& before) {
+  for (int g = 0; g < vec_->groups(); ++g) draw(g, steps_);
+  if (before) before();
+  for (int g = 0; g < vec_->groups(); ++g) begin(g);
   for (int g = 0; g < vec_->groups(); ++g) vec_->wait(g);
   ++steps_;
 }
 
 void RandomRun::run(uint64_t steps) {
   const uint64_t last = steps_ + steps;
-  for (int g = 0; g < vec_->groups(); ++g) begin(g, steps_);
+  for (int g = 0; g < vec_->groups(); ++g) {
+    draw(g, steps_);
+    begin(g);
+  }
   while (++steps_ < last) {
     for (int g = 0; g < vec_->groups(); ++g) {
       vec_->wait(g);
-      begin(g, steps_);
+      draw(g, steps_);
+      begin(g);
     }
   }
   for (int g = 0; g < vec_->groups(); ++g) vec_->wait(g);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,8 +21,9 @@ class RandomRun {
   ActionView actions() const { return {actions_}; }
   uint64_t steps() const { return steps_; }
 
-  // One step of every env; afterwards view() holds it.
-  void step();
+  // One step of every env; afterwards view() holds it. `before` runs when the actions are drawn
+  // and no env steps yet.
+  void step(const std::function<void()>& before = nullptr);
   // Many steps with the groups overlapping: one waits for its actions while the other steps.
   void run(uint64_t steps);
 
@@ -29,7 +31,8 @@ class RandomRun {
   void load(Reader& reader);
 
  private:
-  void begin(int group, uint64_t step);
+  void draw(int group, uint64_t step);
+  void begin(int group);
 
   std::unique_ptr<VecEnv> vec_;
   StepView view_;

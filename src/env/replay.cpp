@@ -2,14 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "env/actions.h"
 #include "env/vec_env.h"
 #include "env/views.h"
+#include "env/watchdog.h"
 
 namespace flotilla {
 namespace {
+
+constexpr double kHangSeconds = 10;
 
 void require(bool condition, const std::string& what) {
   if (!condition) throw Error(ErrorCode::kData, "crash bundle: " + what);
@@ -24,12 +28,23 @@ void put_action(const ActionSpace& space, const std::vector<double>& action, std
       const auto value = static_cast<float>(action[d]);
       std::memcpy(at, &value, sizeof(value));
     } else {
-      const bool is_choice = action[d] >= 0 && action[d] < space.choices[d];
+      const bool is_choice =
+          action[d] >= 0 && action[d] < space.choices[d] && action[d] == std::floor(action[d]);
       require(is_choice, fmt::format("action {} is outside {}", action[d], space.describe()));
       const auto value = static_cast<int32_t>(action[d]);
       std::memcpy(at, &value, sizeof(value));
     }
   }
+}
+
+Config config_of(const EnvType& type, const CrashBundle& bundle) {
+  Config config(type.schema);
+  try {
+    config.load_yaml_text(bundle.config_yaml, "its config");
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kData, std::string("crash bundle: ") + error.what());
+  }
+  return config;
 }
 
 }  // namespace
@@ -40,8 +55,7 @@ ReplayResult replay(const EnvType& type, const CrashBundle& bundle) {
   require(bundle.env >= 0 && bundle.env < kMaxEnvs, "the env index is out of range");
   require(bundle.steps_lost == 0,
           fmt::format("the first {} actions of the episode were not kept", bundle.steps_lost));
-  Config config(type.schema);
-  config.load_yaml_text(bundle.config_yaml, "the crash bundle's config");
+  const Config config = config_of(type, bundle);
   const auto kernel = type.make_kernel(config, bundle.time_limit);
   const EnvSpec& spec = kernel->spec();
   require(spec.sha256() == bundle.spec_sha256, "the environment's spec has changed since");
@@ -55,6 +69,7 @@ ReplayResult replay(const EnvType& type, const CrashBundle& bundle) {
   const auto notes = layout.add<FailureNote>("notes", 1, static_cast<size_t>(envs));
   const Arena arena(layout, Arena::Backing::kPrivate);
   Lane lane;
+  const Watchdog watchdog({&lane}, type.name, kHangSeconds);
   std::byte* actions = fields.actions(arena, 0);
   const KernelCall call{.in = arena.view(slots).row(0),
                         .out = arena.view(slots).row(0),

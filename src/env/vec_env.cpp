@@ -27,6 +27,11 @@ OnFailure on_failure_from(const std::string& name) {
   return name == "drop" ? OnFailure::kDrop : OnFailure::kStop;
 }
 
+const char* outcome_of(OnFailure policy, bool repeated) {
+  if (repeated) return "the step was repeated";
+  return policy == OnFailure::kRestart ? "a new episode was begun" : "the env was dropped";
+}
+
 // Whole cache lines of flags where there are enough envs to give every part some.
 int span_alignment(int envs, int parts) { return envs >= 32 * parts ? 16 : 1; }
 
@@ -217,11 +222,10 @@ void VecEnv::report(int env, const FailureNote& note, const Request& request,
   if (has_action) failure.action = describe_action(spec(), request.actions, env);
   if (!repeated && env >= 0) write_bundle(failure, note, request);
   if (options_.on_failure == OnFailure::kRestart || repeated) ++restarts_;
-  const char* outcome = repeated                                     ? "the step was repeated"
-                        : options_.on_failure == OnFailure::kRestart ? "a new episode was begun"
-                        : options_.on_failure == OnFailure::kDrop    ? "the env was dropped"
-                                                                     : "the run stops";
-  log::warn(failure.message(), {{"outcome", outcome}});
+  // With `stop`, the exception that follows says it all.
+  if (options_.on_failure != OnFailure::kStop) {
+    log::warn(failure.message(), {{"outcome", outcome_of(options_.on_failure, repeated)}});
+  }
   failures_.push_back(std::move(failure));
 }
 

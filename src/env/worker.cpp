@@ -114,7 +114,7 @@ int run_spawned(int fd, size_t bytes, size_t control_offset, int index, const Re
     work(segment, *kernel, index);
   } catch (const std::exception& error) {
     start_failed(segment, index, error.what());
-    return static_cast<int>(ErrorCode::kEnvironment);
+    return exit_status(ErrorCode::kEnvironment);
   }
   return 0;
 }
@@ -132,13 +132,13 @@ std::optional<int> run_if_worker(int argc, char** argv, const Registry& registry
   size_t bytes = 0, control_offset = 0;
   if (!parse(argv[2], fd) || !parse(argv[3], bytes) || !parse(argv[4], control_offset) ||
       !parse(argv[5], index)) {
-    return static_cast<int>(ErrorCode::kUsage);
+    return exit_status(ErrorCode::kUsage);
   }
   try {
     return run_spawned(fd, bytes, control_offset, index, registry);
   } catch (const std::exception& error) {
     fmt::print(stderr, "flotilla worker: {}\n", error.what());
-    return static_cast<int>(ErrorCode::kInternal);
+    return exit_status(ErrorCode::kInternal);
   }
 }
 

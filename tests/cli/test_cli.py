@@ -1,0 +1,641 @@
+#!/usr/bin/env python3
+"""Black-box tests of the flotilla binary: what a user types, and what comes back.
+
+    test_cli.py --binary build/release/flotilla [unittest arguments]
+
+Every command runs in a fresh directory, which must be empty afterwards but for what the test asked
+for.
+"""
+
+import argparse
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+BINARY = None
+TIMEOUT_S = 30
+
+JSON_KEYS = {"env", "backend", "num_envs", "threads", "workers", "steps", "wall_s", "cpu_s",
+             "steps_per_s", "trajectory_sha256"}
+
+
+def registered_envs():
+    lines = subprocess.run([BINARY, "list"], capture_output=True, text=True, timeout=TIMEOUT_S)
+    return [line.split()[0] for line in lines.stdout.splitlines()]
+
+
+def process_fields(pid):
+    """(name, parent, state) of a process, or None when it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    name = text[text.index("(") + 1:text.rindex(")")]
+    state, parent = text[text.rindex(")") + 1:].split()[:2]
+    return name, int(parent), state
+
+
+def is_alive(pid):
+    fields = process_fields(pid)
+    return fields is not None and fields[2] != "Z"
+
+
+def workers_of(parent):
+    found = []
+    for entry in os.listdir("/proc"):
+        fields = process_fields(entry) if entry.isdigit() else None
+        if fields and fields[1] == parent and fields[0].startswith("flotilla-w"):
+            found.append(int(entry))
+    return sorted(found)
+
+
+def status_field(pid, name):
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return None
+    return re.search(rf"^{name}:\s*(\S+)", text, re.MULTILINE)[1]
+
+
+def catches_interrupts(pid):
+    caught = status_field(pid, "SigCgt")
+    return caught is not None and int(caught, 16) >> (signal.SIGINT - 1) & 1
+
+
+def wait_for(condition, what, seconds=20):
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.01)
+
+
+class CliTest(unittest.TestCase):
+    maxDiff = None
+    may_leave = ()  # names of files that a test leaves in its directory
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="flotilla-cli-")
+        self.addCleanup(directory.cleanup)
+        self.dir = Path(directory.name)
+        self.started = []
+
+    def tearDown(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        left = {path.name for path in self.dir.iterdir()} - set(self.may_leave)
+        self.assertEqual(left, set(), "files were left behind")
+
+    def run_cli(self, *arguments, binary=None, **options):
+        return subprocess.run([binary or BINARY, *map(str, arguments)], capture_output=True,
+                              text=True, cwd=options.pop("cwd", self.dir),
+                              timeout=options.pop("timeout", TIMEOUT_S), **options)
+
+    def start(self, *arguments):
+        process = subprocess.Popen([BINARY, *map(str, arguments)], cwd=self.dir, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.started.append(process)
+        return process
+
+    def expect_error(self, arguments, status, message):
+        """The command ends with `status`, prints `message` on stderr and nothing on stdout."""
+        result = self.run_cli(*arguments)
+        self.assertEqual((result.stderr, result.stdout, result.returncode),
+                         (f"flotilla: {message}\n", "", status), arguments)
+
+    def bench(self, env, *arguments):
+        """The JSON object of a short benchmark."""
+        result = self.run_cli("bench", "env", env, "--seconds", "0.01", "--json", *arguments)
+        self.assertEqual(result.returncode, 0, f"{env} {arguments}: {result.stderr}")
+        self.assertEqual(result.stdout.count("\n"), 1, result.stdout)
+        return json.loads(result.stdout)
+
+
+class Help(CliTest):
+    def test_every_command_explains_itself(self):
+        for command in ([], ["list"], ["check"], ["bench"], ["bench", "env"], ["doctor"]):
+            for flag in ("--help", "-h"):
+                with self.subTest(command=command, flag=flag):
+                    result = self.run_cli(*command, flag)
+                    self.assertEqual((result.returncode, result.stderr), (0, ""))
+                    self.assertIn(f"Usage: {' '.join(['flotilla', *command])} ", result.stdout)
+                    self.assertIn("Exit status: 0 ok, 1 a check failed, 2 usage", result.stdout)
+
+    def test_version(self):
+        result = self.run_cli("--version")
+        self.assertRegex(result.stdout, r"\Aflotilla \d+\.\d+\.\d+ \(.+\)\n\Z")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    def test_list(self):
+        envs = registered_envs()
+        self.assertGreaterEqual(set(envs), {"cartpole", "pendulum", "catch", "faulty"})
+        for env in envs:
+            result = self.run_cli("list", env)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertTrue(result.stdout.startswith(f"{env}: "), result.stdout)
+
+    def test_doctor(self):
+        result = self.run_cli("doctor")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(len(re.findall(r"ok, \d+ ms", result.stdout)), 4, result.stdout)
+
+
+class BadInput(CliTest):
+    def test_unknown_names(self):
+        all_envs = " ('flotilla list' shows all)"
+        cases = [
+            (["bnch"], "unknown command 'bnch'; did you mean 'bench'? "
+                       "(commands: list, check, bench, doctor)"),
+            (["bench", "env", "cartpol"],
+             "unknown environment 'cartpol'; did you mean 'cartpole'?" + all_envs),
+            (["bench", "env", "tetris"], "unknown environment 'tetris'" + all_envs),
+            (["check", "pendulun"],
+             "unknown environment 'pendulun'; did you mean 'pendulum'?" + all_envs),
+            (["list", "mase"], "unknown environment 'mase'; did you mean 'maze'?" + all_envs),
+            (["bench", "env", "cartpole", "time_limt=3"],
+             "unknown key 'time_limt'; did you mean 'time_limit'?"),
+            (["bench", "env", "cartpole", "--backend", "proceses"],
+             "backend: expected one of serial, threads, processes, got 'proceses'; "
+             "did you mean 'processes'?"),
+            (["bench", "env", "cartpole", "--start-method", "frok"],
+             "start_method: expected one of spawn, fork, got 'frok'; did you mean 'fork'?"),
+            (["bench", "env", "cartpole", "--on-env-failure", "retry"],
+             "on_env_failure: expected one of stop, restart, drop, got 'retry'"),
+        ]
+        for arguments, message in cases:
+            with self.subTest(arguments=arguments):
+                self.expect_error(arguments, 2, message)
+
+    def test_numbers_out_of_range(self):
+        cases = [
+            ("num-envs", "an integer from 1 to 1000000",
+             ["0", "-1", "1e9", "1000000000", "abc", ""]),
+            ("threads", "an integer from 0 to 1024", ["-1", "5000", "two"]),
+            ("workers", "an integer from 0 to 1024", ["-1", "5000", "1.5"]),
+            ("groups", "an integer from 1 to 2", ["0", "3"]),
+            ("seed", "an integer of at least 0", ["-1", "x"]),
+            ("seconds", "a number from 0.001 to 86400", ["0", "-1", "nan", "soon"]),
+        ]
+        for option, expected, values in cases:
+            for value in values:
+                with self.subTest(option=option, value=value):
+                    self.expect_error(
+                        ["bench", "env", "cartpole", f"--{option}", value], 2,
+                        f"{option.replace('-', '_')}: expected {expected}, got '{value}'")
+        self.expect_error(["check", "cartpole", "--num-envs", "2"], 2,
+                          "num_envs: expected an integer from 3 to 100000, got '2'")
+        self.expect_error(["check", "cartpole", "--steps", "3"], 2,
+                          "steps: expected an integer from 10 to 1000000, got '3'")
+
+    def test_a_huge_batch_is_refused_before_it_is_allocated(self):
+        for num_envs in ("1000000000", "1e9"):
+            process = self.start("bench", "env", "cartpole", "--num-envs", num_envs)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(process.returncode, 2)
+            self.assertLess(usage.ru_maxrss, 200 * 1024)  # KiB
+
+    def test_more_workers_than_envs(self):
+        self.expect_error(["bench", "env", "cartpole", "--backend", "processes", "--num-envs", "3",
+                           "--workers", "9"], 2, "workers: expected an integer from 1 to 3, got 9")
+        self.expect_error(["bench", "env", "cartpole", "--groups", "2"], 2,
+                          "groups: expected an integer from 1 to 1, got 2")
+
+    def test_overrides(self):
+        cases = [("time_limit", "expected key=value, got 'time_limit'"),
+                 ("=3", "expected key=value, got '=3' without a key"),
+                 ("time_limit=", "time_limit: expected an integer from 0 to 1000000000, got ''"),
+                 ("time_limit=5.5",
+                  "time_limit: expected an integer from 0 to 1000000000, got '5.5'")]
+        for override, message in cases:
+            with self.subTest(override=override):
+                self.expect_error(["bench", "env", "cartpole", override], 2, message)
+
+    def test_missing_and_spare_arguments(self):
+        for arguments in ([], ["bench"], ["bench", "env"], ["check"],
+                          ["bench", "env", "cartpole", "--seconds"],
+                          ["bench", "env", "cartpole", "--no-such-option"],
+                          ["bench", "env", "cartpole", "--num-envs", "1", "--num-envs", "2"],
+                          ["list", "cartpole", "extra"], ["doctor", "extra"]):
+            with self.subTest(arguments=arguments):
+                result = self.run_cli(*arguments)
+                self.assertEqual((result.returncode, result.stdout), (2, ""))
+                self.assertRegex(result.stderr, r"\Aflotilla: [^\n]+\n\Z")
+
+
+class ConfigFiles(CliTest):
+    may_leave = ("run.yaml",)
+
+    def expect_refusal(self, text, message):
+        (self.dir / "run.yaml").write_text(text)
+        self.expect_error(["bench", "env", "cartpole", "--config", "run.yaml"], 2, message)
+
+    def test_missing_file(self):
+        self.expect_error(["bench", "env", "cartpole", "--config", "nowhere.yaml"], 2,
+                          "cannot read nowhere.yaml: No such file or directory")
+        self.expect_error(["bench", "env", "cartpole", "--config", self.dir], 2,
+                          f"cannot read {self.dir}: Is a directory")
+
+    def test_bad_contents(self):
+        limit = "time_limit: expected an integer from 0 to 1000000000, got"
+        self.expect_refusal("time_limit: abc\n", f"run.yaml:1: {limit} 'abc'")
+        self.expect_refusal("\ntime_limit: [1, 2]\n", f"run.yaml:2: {limit} a list")
+        self.expect_refusal("- 3\n", "run.yaml:1: expected lines 'key: value', got a list")
+        self.expect_refusal("time_limt: 3\n",
+                            "unknown key 'time_limt' in run.yaml; did you mean 'time_limit'?")
+
+    def test_malformed_yaml_names_file_and_line(self):
+        for text in ("time_limit: 3\n  other: : 4\n", "time_limit: \"3\n", "{time_limit: 3\n",
+                     "\t- x: [\n"):
+            with self.subTest(text=text):
+                (self.dir / "run.yaml").write_text(text)
+                result = self.run_cli("bench", "env", "cartpole", "--config", "run.yaml")
+                self.assertEqual((result.returncode, result.stdout), (2, ""))
+                self.assertRegex(result.stderr, r"\Aflotilla: run\.yaml:\d+: [^\n]+\n\Z")
+
+    def test_overrides_win_over_the_file(self):
+        (self.dir / "run.yaml").write_text("time_limit: 7\n")
+        from_file = self.bench("cartpole", "--config", "run.yaml")
+        by_hand = self.bench("cartpole", "time_limit=7")
+        both = self.bench("cartpole", "--config", "run.yaml", "time_limit=500")
+        self.assertEqual(from_file["trajectory_sha256"], by_hand["trajectory_sha256"])
+        self.assertEqual(both["trajectory_sha256"],
+                         self.bench("cartpole")["trajectory_sha256"])
+        self.assertNotEqual(both["trajectory_sha256"], by_hand["trajectory_sha256"])
+
+
+class Bench(CliTest):
+    may_leave = ("elsewhere", "link")
+
+    def test_json(self):
+        line = self.bench("cartpole", "--num-envs", "6", "--backend", "threads", "--threads", "2")
+        self.assertGreaterEqual(set(line), JSON_KEYS)
+        self.assertEqual((line["env"], line["backend"], line["num_envs"], line["threads"]),
+                         ("cartpole", "threads", 6, 2))
+        self.assertEqual(line["steps"] % 6, 0)
+        self.assertGreater(line["steps"], 0)
+        self.assertGreaterEqual(line["wall_s"], 0.01)
+        self.assertGreater(line["cpu_s"], 0)
+        self.assertAlmostEqual(line["steps_per_s"], line["steps"] / line["wall_s"], delta=1)
+        self.assertRegex(line["trajectory_sha256"], r"\A[0-9a-f]{64}\Z")
+
+    def test_stdout_holds_nothing_but_the_object(self):
+        # The same with messages on the way: they go to stderr.
+        result = self.run_cli("bench", "env", "faulty", "fault=throw", "fault_probability=0.01",
+                              "--on-env-failure", "restart", "--restart-budget", "1000000",
+                              "--seconds", "0.01", "--json", "--crash-dir", "")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreater(json.loads(result.stdout)["failures"], 0)
+        self.assertEqual(len(result.stdout.splitlines()), 1)
+        self.assertIn("warn", result.stderr)
+
+    def test_every_back_end_makes_the_same_trajectory(self):
+        layouts = [["--backend", "threads", "--threads", t] for t in (1, 2, 3, 5)]
+        layouts += [["--backend", "processes", "--workers", w, "--start-method", method]
+                    for w in (1, 2, 3) for method in ("spawn", "fork")]
+        layouts += [["--groups", 2], ["--groups", 2, "--backend", "threads", "--threads", 3],
+                    ["--groups", 2, "--backend", "processes", "--workers", 2]]
+        for number, env in enumerate(registered_envs()):
+            size = ["--num-envs", 5 + number % 4]
+            expected = self.bench(env, *size)["trajectory_sha256"]
+            for layout in layouts:
+                with self.subTest(env=env, layout=layout):
+                    self.assertEqual(self.bench(env, *size, *layout)["trajectory_sha256"], expected)
+
+    def test_the_seed_matters(self):
+        for env in registered_envs():
+            with self.subTest(env=env):
+                first, again, other = (self.bench(env, "--num-envs", 5, "--seed", seed)
+                                       for seed in (3, 3, 4))
+                self.assertEqual(first["trajectory_sha256"], again["trajectory_sha256"])
+                self.assertNotEqual(first["trajectory_sha256"], other["trajectory_sha256"])
+
+    def test_other_names_of_options(self):
+        expected = self.bench("cartpole", "--backend", "processes", "--num-envs", 4, "--workers", 2,
+                              "--start-method", "fork")
+        other = self.bench("cartpole", "--backend", "processes", "--n-envs", 4, "--num-workers", 2,
+                           "--parallel-start-method", "fork")
+        for key in ("num_envs", "workers", "trajectory_sha256"):
+            self.assertEqual(other[key], expected[key])
+
+    def test_from_another_directory_and_through_a_link(self):
+        elsewhere = self.dir / "elsewhere"
+        elsewhere.mkdir()
+        (self.dir / "link").symlink_to(BINARY)
+        for binary in (self.dir / "link", Path("..") / "link"):
+            result = self.run_cli("bench", "env", "cartpole", "--backend", "processes",
+                                  "--num-envs", "4", "--workers", "2", "--seconds", "0.01",
+                                  "--json", binary=binary, cwd=elsewhere)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(json.loads(result.stdout)["num_envs"], 4)
+        self.assertEqual(list(elsewhere.iterdir()), [])
+
+    def test_a_reader_that_goes_away(self):
+        for command in ("list", "bench env cartpole --seconds 0.01 --backend processes"):
+            done = subprocess.run(["bash", "-c", f"'{BINARY}' {command} | head -c 1"],
+                                  cwd=self.dir, capture_output=True, timeout=TIMEOUT_S)
+            self.assertEqual(len(done.stdout), 1)
+        for command in (["list"], ["bench", "env", "cartpole", "--seconds", "0.01", "--json"]):
+            process = self.start(*command)
+            process.stdout.close()
+            process.wait(timeout=TIMEOUT_S)
+            process.stdout = None
+            closed = subprocess.run(["bash", "-c", f"'{BINARY}' {' '.join(command)} >&-"],
+                                    cwd=self.dir, capture_output=True, timeout=TIMEOUT_S)
+            self.assertGreaterEqual(closed.returncode, 0)
+
+
+class Check(CliTest):
+    def test_every_env_conforms(self):
+        for env in registered_envs():
+            with self.subTest(env=env):
+                result = self.run_cli("check", env, "--json", "--steps", "150")
+                line = json.loads(result.stdout)
+                failed = [check for check in line["checks"] if not check["passed"]]
+                self.assertEqual((failed, line["passed"], result.returncode), ([], True, 0))
+                self.assertEqual((line["env"], len(line["checks"])), (env, 10))
+
+    def test_a_failing_env_fails_the_checks(self):
+        result = self.run_cli("check", "faulty", "fault=throw", "fault_step=20")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, r"FAIL bounds +env \d of 'faulty' failed in step: threw")
+        self.assertRegex(result.stdout.splitlines()[-1], r"faulty: \d of 10 checks passed")
+
+
+class Failures(CliTest):
+    may_leave = ("crashes",)
+
+    def fail(self, *arguments):
+        """Runs a benchmark that an env failure stops; (last line of stderr, its bundle)."""
+        result = self.run_cli("bench", "env", "faulty", "--seed", 5, "--seconds", "0.01",
+                              "--crash-dir", "crashes", *arguments)
+        self.assertEqual((result.returncode, result.stdout), (3, ""), result.stderr)
+        last = result.stderr.splitlines()[-1]
+        bundle = re.search(r"--replay (crashes/faulty-seed5-env\d+-episode0\.json)", last)
+        self.assertIsNotNone(bundle, last)
+        return last, bundle[1]
+
+    def test_stop_reports_all_there_is_to_know_and_replays(self):
+        causes = {"throw": ("threw: faulty: told to throw at step 50", 3),
+                  "segv": ("worker killed by signal 11 (SIGSEGV) at address 0x0", -signal.SIGSEGV),
+                  "abort": ("worker killed by signal 6 (SIGABRT)", -signal.SIGABRT),
+                  "exit": ("worker exited with status 7", 7),
+                  "hang": ("hung for 0.3 s", None)}
+        for fault, (cause, replayed) in causes.items():
+            for method in ("spawn", "fork"):
+                with self.subTest(fault=fault, method=method):
+                    line, bundle = self.fail(f"fault={fault}", "--backend", "processes",
+                                             "--num-envs", 2, "--workers", 2, "--step-timeout-s",
+                                             "0.3", "--start-method", method)
+                    crash = json.loads((self.dir / bundle).read_text())
+                    env, action = crash["env_index"], int(crash["actions"][-1][0])
+                    self.assertEqual(line, f"flotilla: env {env} of 'faulty' failed in step: "
+                                           f"{cause}; replay it with: flotilla check faulty "
+                                           f"--replay {bundle} (env={env}, seed=5, episode=0, "
+                                           f"step=49, action={action}, phase=step)")
+                    self.assertEqual((len(crash["actions"]), crash["cause"]), (50, cause))
+                    if replayed is None:
+                        continue
+                    again = self.run_cli("check", "faulty", "--replay", bundle)
+                    self.assertEqual(again.returncode, replayed, again.stderr)
+                    self.assertEqual(again.stderr,
+                                     f"replaying env {env} of faulty, seed 5, episode 0: {cause}\n")
+                    if fault == "throw":
+                        self.assertEqual(again.stdout, "failed again after 49 steps: "
+                                                       "faulty: told to throw at step 50\n")
+
+    def test_exceptions_in_every_back_end(self):
+        for layout in (["--backend", "serial"], ["--backend", "threads", "--threads", 2],
+                       ["--backend", "processes", "--workers", 2, "--groups", 2]):
+            with self.subTest(layout=layout):
+                line, bundle = self.fail("fault=throw", "--num-envs", 4, *layout)
+                self.assertIn("flotilla: env 0 of 'faulty' failed in step: threw: faulty: told to "
+                              "throw at step 50; replay it with:", line)
+                self.assertEqual(self.run_cli("check", "faulty", "--replay", bundle).returncode, 3)
+
+    def test_failure_in_reset(self):
+        line, bundle = self.fail("fault=segv", "where=reset", "--backend", "processes")
+        self.assertIn("failed in reset: worker killed by signal 11", line)
+        self.assertIn("step=0, action=-, phase=reset)", line)
+        self.assertEqual(self.run_cli("check", "faulty", "--replay", bundle).returncode,
+                         -signal.SIGSEGV)
+
+    def survive(self, *arguments):
+        return self.bench("faulty", "--num-envs", 8, "--crash-dir", "crashes", *arguments)
+
+    def test_restart(self):
+        options = ["fault_probability=0.001", "--on-env-failure", "restart", "--restart-budget",
+                   100000]
+        serial = self.survive("fault=throw", *options)
+        self.assertGreater(serial["failures"], 0)
+        for fault in ("throw", "segv", "exit"):
+            with self.subTest(fault=fault):
+                line = self.survive(f"fault={fault}", *options, "--backend", "processes",
+                                    "--workers", 2)
+                self.assertGreater(line["failures"], 0)
+                # How an env fails makes no difference to what the others, and it, do next.
+                self.assertEqual(line["trajectory_sha256"], serial["trajectory_sha256"])
+        self.assertLessEqual(len(list((self.dir / "crashes").iterdir())), 20 * 4)
+
+    def test_restart_budget(self):
+        line, _ = self.fail("fault=throw", "--num-envs", 2, "--on-env-failure", "restart",
+                            "--restart-budget", 1)
+        self.assertIn("; the restart budget of 1 is used up (env=", line)
+
+    def test_drop(self):
+        # Resets fail half of the time, and with this time limit there is only the first.
+        options = ["where=reset", "fault_probability=0.5", "time_limit=1000000000",
+                   "--on-env-failure", "drop"]
+        serial = self.survive("fault=throw", *options)
+        self.assertIn(serial["failures"], range(1, 8))
+        processes = self.survive("fault=segv", *options, "--backend", "processes", "--workers", 2)
+        for key in ("failures", "trajectory_sha256"):
+            self.assertEqual(processes[key], serial[key])
+
+    def test_drop_of_the_last_env(self):
+        line, _ = self.fail("fault=throw", "--num-envs", 2, "--on-env-failure", "drop")
+        self.assertIn("; no environment is left (env=", line)
+
+    def test_no_bundles_when_none_are_wanted(self):
+        result = self.run_cli("bench", "env", "faulty", "fault=throw", "--crash-dir", "")
+        self.assertEqual(result.returncode, 3)
+        self.assertNotIn("--replay", result.stderr)
+
+    def test_a_crash_dir_that_cannot_be_made(self):
+        result = self.run_cli("bench", "env", "faulty", "fault=throw", "--crash-dir", "/proc/no")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("no crash bundle was written", result.stderr)
+        self.assertIn("told to throw at step 50", result.stderr.splitlines()[-1])
+
+
+class Bundles(CliTest):
+    may_leave = ("crashes", "changed.json")
+
+    def setUp(self):
+        super().setUp()
+        self.run_cli("bench", "env", "faulty", "fault=throw", "--crash-dir", "crashes")
+        self.good = self.dir / "crashes" / "faulty-seed0-env0-episode0.json"
+        self.assertTrue(self.good.is_file())
+
+    def replay(self, text, env="faulty"):
+        """The last line of stderr after the replay of a file with this text was refused."""
+        (self.dir / "changed.json").write_text(text)
+        result = self.run_cli("check", env, "--replay", "changed.json")
+        self.assertEqual((result.returncode, result.stdout), (4, ""), result.stderr)
+        last = result.stderr.splitlines()[-1]
+        self.assertTrue(last.startswith("flotilla: "), last)
+        return last
+
+    def altered(self, **changes):
+        return json.dumps({**json.loads(self.good.read_text()), **changes})
+
+    def test_missing(self):
+        self.expect_error(["check", "faulty", "--replay", "nowhere.json"], 4,
+                          "cannot read crash bundle nowhere.json")
+
+    def test_damaged(self):
+        text = self.good.read_text()
+        for cut in (0, 1, 100, len(text) // 2, len(text) - 3):
+            self.assertIn("changed.json is not a crash bundle", self.replay(text[:cut]))
+        for other in ("{}", "[1]", "null", "\0\1\2", self.altered(version=2),
+                      self.altered(time_limit="soon"), self.altered(actions=7)):
+            self.assertIn("changed.json is not a crash bundle", self.replay(other))
+
+    def test_of_another_env(self):
+        self.assertIn("crash bundle: it is of 'faulty', not of 'cartpole'",
+                      self.replay(self.good.read_text(), env="cartpole"))
+        self.assertIn("the environment's spec has changed",
+                      self.replay(self.altered(spec_sha256="")))
+
+    def test_actions(self):
+        actions = json.loads(self.good.read_text())["actions"]
+        for bad, message in ((7, "action 7 is outside Discrete(3)"),
+                             (-1, "action -1 is outside Discrete(3)"),
+                             (1e300, "action 1e+300 is outside Discrete(3)"),
+                             ("left", "changed.json is not a crash bundle"),
+                             (None, "changed.json is not a crash bundle")):
+            with self.subTest(action=bad):
+                changed = [*actions[:3], [bad], *actions[4:]]
+                self.assertIn(message, self.replay(self.altered(actions=changed)))
+        self.assertIn("an action has another number of dimensions",
+                      self.replay(self.altered(actions=[[0, 0]])))
+
+    def test_numbers_out_of_range(self):
+        for index in (-3, 1_000_000):
+            self.assertIn("the env index is out of range",
+                          self.replay(self.altered(env_index=index)))
+        self.assertIn("the first 5 actions of the episode were not kept",
+                      self.replay(self.altered(steps_lost=5)))
+
+
+class Signals(CliTest):
+    may_leave = ("crashes",)
+
+    LAYOUTS = [["--backend", "serial"], ["--backend", "threads", "--threads", "2"],
+               ["--backend", "processes", "--workers", "2", "--start-method", "spawn"],
+               ["--backend", "processes", "--workers", "2", "--start-method", "fork"]]
+
+    def start_bench(self, env, *arguments, seconds=60):
+        """A benchmark at work, and its workers."""
+        process = self.start("bench", "env", env, "--num-envs", 4, "--seconds", seconds,
+                             "--crash-dir", "crashes", *arguments)
+        wait_for(lambda: catches_interrupts(process.pid), "start")
+        workers = []
+        if "processes" in arguments:
+            workers = wait_for(lambda: len(workers_of(process.pid)) == 2 and
+                               workers_of(process.pid), "two workers")
+        return process, workers
+
+    def expect_gone(self, workers, seconds=2):
+        wait_for(lambda: not any(map(is_alive, workers)), "the workers end", seconds)
+
+    def test_interrupt_and_terminate(self):
+        for layout in self.LAYOUTS:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                with self.subTest(layout=layout, signal=number.name):
+                    process, workers = self.start_bench("cartpole", *layout)
+                    process.send_signal(number)
+                    out, err = process.communicate(timeout=3)
+                    self.assertEqual((process.returncode, out, err),
+                                     (130, "", "flotilla: interrupted\n"))
+                    self.expect_gone(workers)
+
+    def test_ctrl_c_of_a_terminal_reaches_the_workers_too(self):
+        for layout in self.LAYOUTS[2:]:
+            process, workers = self.start_bench("cartpole", *layout)
+            for pid in [*workers, process.pid]:
+                os.kill(pid, signal.SIGINT)
+            _, err = process.communicate(timeout=3)
+            self.assertEqual((process.returncode, err), (130, "flotilla: interrupted\n"))
+            self.expect_gone(workers)
+
+    def test_a_second_interrupt_ends_even_a_hang(self):
+        for layout in self.LAYOUTS:
+            with self.subTest(layout=layout):
+                process, workers = self.start_bench("faulty", "fault=hang", "fault_step=1", *layout)
+                process.send_signal(signal.SIGINT)
+                # The kernel keeps one pending signal of a kind, so the first must have arrived.
+                wait_for(lambda: status_field(process.pid, "ShdPnd") in (None, "0" * 16),
+                         "delivery")
+                process.send_signal(signal.SIGINT)
+                process.communicate(timeout=3)
+                self.assertEqual(process.returncode, 130)
+                self.expect_gone(workers)
+
+    def test_workers_do_not_outlive_a_killed_parent(self):
+        for layout in self.LAYOUTS[2:]:
+            for env in (["cartpole"], ["faulty", "fault=hang", "fault_step=1"]):
+                with self.subTest(layout=layout, env=env):
+                    process, workers = self.start_bench(*env, *layout)
+                    if env[0] == "faulty":  # a hung worker naps over and over
+                        for pid in workers:
+                            wait_for(lambda: int(status_field(pid, "voluntary_ctxt_switches")) > 20,
+                                     "hang")
+                    process.kill()
+                    process.wait(timeout=3)
+                    self.expect_gone(workers)
+
+    def test_a_worker_killed_from_outside_is_replaced(self):
+        expected = self.bench("cartpole", "--num-envs", 4)["trajectory_sha256"]
+        for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGSTOP):
+            with self.subTest(signal=number.name):
+                process, workers = self.start_bench(
+                    "cartpole", "--backend", "processes", "--workers", "2", "--on-env-failure",
+                    "restart", "--json", seconds=1.5)
+                os.kill(workers[0], number)
+                out, err = process.communicate(timeout=TIMEOUT_S)
+                self.assertEqual(process.returncode, 0, err)
+                self.assertEqual(json.loads(out)["trajectory_sha256"], expected)
+                self.assertEqual(json.loads(out)["failures"], 1)
+                self.assertIn('outcome="the step was repeated"', err)
+
+
+def main():
+    global BINARY
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--binary", type=Path, required=True, help="the built flotilla")
+    options, rest = parser.parse_known_args()
+    BINARY = options.binary.resolve()
+    if not os.access(BINARY, os.X_OK):
+        parser.error(f"--binary: no program at {BINARY}")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    os.environ.pop("FLOTILLA_LOG_LEVEL", None)
+    os.environ.pop("FLOTILLA_LOG_FORMAT", None)
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+// Environments made for tests. Script does what its action says, so that a test can write down the
+// whole trajectory. Broken breaks one rule of the Env concept at a time.
+#pragma once
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/clock.h"
+#include "env/env.h"
+#include "env/registry.h"
+
+namespace flotilla::test {
+
+inline void sleep_s(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+// Observation: steps of the episode, a number in [0, 1000) drawn by reset, the last draw of step.
+class Script {
+ public:
+  enum Act : int32_t {
+    kGo,         // reward 1
+    kEnd,        // reward 10, terminated
+    kCut,        // reward 20, truncated
+    kEndAndCut,  // reward 30, both
+    kThrow,
+    kThrowInt,    // something that is not a std::exception
+    kBlind,       // the step succeeds, observe() throws
+    kHang,        // takes `hang_s`, then goes on
+    kThrowBytes,  // with a message that is not UTF-8
+    kActs
+  };
+
+  struct State {
+    int32_t count;
+    int32_t start;
+    float noise;
+    int32_t blind;
+  };
+
+  static Schema schema() {
+    Schema schema;
+    schema.integer("time_limit", 5, {0, 1'000'000}, "steps; 0: never")
+        .choice("reset", "ok", {"ok", "first", "auto", "always", "odd_seed", "slow"},
+                "which resets fail: none; those from generator position 0; those between it and "
+                "the first leap; all; those past position 0 when the seed is odd. slow: none, but "
+                "each takes hang_s")
+        .number("hang_s", 1, {0, 100}, "length of a hang");
+    return schema;
+  }
+
+  explicit Script(const Config& config)
+      : reset_(config.get_text("reset")), hang_s_(config.get_number("hang_s")) {
+    spec_.name = "test_script";
+    spec_.obs = ObsSpace::float32({0, 0, 0}, {1e6F, 1000, 1});
+    spec_.action = ActionSpace::discrete(kActs);
+    spec_.time_limit = static_cast<int>(config.get_integer("time_limit"));
+    spec_.metrics = {"count", "start"};
+    spec_.reward_low = 1;
+    spec_.reward_high = 30;
+  }
+
+  const EnvSpec& spec() const { return spec_; }
+
+  void reset(State& s, Rng& g) const {
+    if (reset_ == "slow") sleep_s(hang_s_);
+    if (reset_fails(g)) throw std::runtime_error("script: told to fail in reset");
+    s = {.count = 0, .start = static_cast<int32_t>(g.below(1000)), .noise = 0, .blind = 0};
+  }
+
+  Outcome step(State& s, ActionRow action, Rng& g) const {
+    const int act = action.discrete();
+    if (act == kThrow) throw std::runtime_error("script: told to throw");
+    if (act == kThrowInt) throw 42;
+    if (act == kThrowBytes) throw std::runtime_error("script: caf\xe9");
+    if (act == kHang) sleep_s(hang_s_);
+    ++s.count;
+    s.noise = static_cast<float>(g.uniform());
+    s.blind = act == kBlind;
+    Outcome outcome;
+    outcome.reward = act == kEnd ? 10 : act == kCut ? 20 : act == kEndAndCut ? 30 : 1;
+    outcome.terminated = act == kEnd || act == kEndAndCut;
+    outcome.truncated = act == kCut || act == kEndAndCut;
+    return outcome;
+  }
+
+  void observe(const State& s, ObsRow row) const {
+    if (s.blind != 0) throw std::runtime_error("script: told to be blind");
+    row.f32()[0] = static_cast<float>(s.count);
+    row.f32()[1] = static_cast<float>(s.start);
+    row.f32()[2] = s.noise;
+  }
+
+  void metrics(const State& s, MetricRow row) const {
+    row[0] = static_cast<float>(s.count);
+    row[1] = static_cast<float>(s.start);
+  }
+
+  bool valid(const State& s) const { return s.count >= 0 && s.blind == 0; }
+
+ private:
+  bool reset_fails(const Rng& g) const {
+    const uint64_t at = g.position();
+    if (reset_ == "first") return at == 0;
+    if (reset_ == "auto") return at > 0 && at < (uint64_t{1} << kFailureLeapBits);
+    if (reset_ == "odd_seed") return at > 0 && g.seed() % 2 == 1;
+    return reset_ == "always";
+  }
+
+  EnvSpec spec_;
+  std::string reset_;
+  double hang_s_;
+};
+
+class Broken {
+ public:
+  struct State {
+    int32_t count;
+    float walk;
+  };
+
+  static Schema schema() {
+    Schema schema;
+    schema.choice("defect", "none",
+                  {"none",          "global",      "clock",      "nan_obs",     "obs_bounds",
+                   "reward_bounds", "nan_reward",  "nan_metric", "no_choice",   "bad_flag",
+                   "mask_lies",     "allocates",   "shared",     "hidden",      "by_thread",
+                   "by_process",    "part_of_obs", "bad_spec",   "mask_unsaid", "metrics_unsaid"},
+                  "the rule that is broken");
+    return schema;
+  }
+
+  explicit Broken(const Config& config) : defect_(config.get_text("defect")) {
+    spec_.name = "test_broken";
+    spec_.obs = ObsSpace::float32({2}, -1e6F, 1e6F);
+    spec_.action = ActionSpace::discrete(3);
+    spec_.has_mask = !is("mask_unsaid");
+    if (!is("metrics_unsaid")) spec_.metrics = {"count"};
+    spec_.reward_low = 0;
+    spec_.reward_high = is("bad_spec") ? -1 : 2;
+  }
+
+  const EnvSpec& spec() const { return spec_; }
+
+  void reset(State& s, Rng& g) const {
+    s = {.count = 0, .walk = 0};
+    hidden_[g.stream() % hidden_.size()] = 0;
+  }
+
+  Outcome step(State& s, ActionRow action, Rng& g) const {
+    static std::atomic<int> global{0};
+    ++s.count;
+    s.walk += static_cast<float>(g.uniform());
+    int& hidden = hidden_[g.stream() % hidden_.size()];
+    ++hidden;
+    if (is("global")) s.walk += static_cast<float>(global.fetch_add(1) % 1000);
+    if (is("clock")) s.walk += static_cast<float>(now_ns() % 1000);
+    if (is("shared")) s.walk += static_cast<float>(shared_.fetch_add(1) % 1000);
+    if (is("hidden")) s.walk += static_cast<float>(hidden);
+    if (is("by_thread")) s.walk += gettid() == getpid() ? 0.0F : 1.0F;
+    if (is("by_process")) s.walk += static_cast<float>(getpid() % 1009);
+    if (is("allocates")) std::vector<int>(100, s.count).swap(keep());
+    if (is("mask_lies") && s.count == 50) throw std::runtime_error("not that one");
+
+    Outcome outcome;
+    outcome.reward = static_cast<float>(action.discrete());
+    if (is("reward_bounds") && s.count == 20) outcome.reward = 2.5F;
+    if (is("nan_reward") && s.count == 20) outcome.reward = std::nanf("");
+    outcome.terminated = s.count == 60;
+    return outcome;
+  }
+
+  void observe(const State& s, ObsRow row) const {
+    row.f32()[0] = s.walk;
+    if (!is("part_of_obs")) row.f32()[1] = static_cast<float>(s.count);
+    if (is("nan_obs") && s.count == 20) row.f32()[1] = std::nanf("");
+    if (is("obs_bounds") && s.count == 20) row.f32()[1] = 2e6F;
+  }
+
+  void mask(const State& s, MaskRow row) const {
+    const uint8_t flag = is("no_choice") && s.count == 20 ? 0 : is("bad_flag") ? 2 : 1;
+    for (uint8_t& choice : row) choice = flag;
+  }
+
+  void metrics(const State& s, MetricRow row) const {
+    row[0] = is("nan_metric") ? std::nanf("") : static_cast<float>(s.count);
+  }
+
+ private:
+  bool is(const char* defect) const { return defect_ == defect; }
+  static std::vector<int>& keep() {
+    thread_local std::vector<int> kept;
+    return kept;
+  }
+
+  EnvSpec spec_;
+  std::string defect_;
+  mutable std::atomic<int> shared_{0};
+  mutable std::array<int, 64> hidden_{};  // by env, so that envs do not disturb each other
+};
+
+inline void register_test_envs(Registry& registry) {
+  registry.add(env_type<Script>("test_script", "does what its action says"));
+  registry.add(env_type<Broken>("test_broken", "breaks one rule"));
+}
+
+}  // namespace flotilla::test

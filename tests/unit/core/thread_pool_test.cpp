@@ -1,0 +1,260 @@
+#include "core/thread_pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "core/alloc_count.h"
+#include "core/error.h"
+#include "core/rng.h"
+#include "support/build.h"
+#include "support/child.h"
+#include "support/error_text.h"
+
+namespace flotilla {
+namespace {
+
+TEST(PartOf, CoversTheRangeOnceInOrder) {
+  for (const int begin : {0, 5, 64}) {
+    for (int size = 0; size < 150; size += size < 40 ? 1 : 13) {
+      for (int parts = 1; parts <= 9; ++parts) {
+        for (const int align : {1, 2, 7, 16, 64}) {
+          int at = begin;
+          for (int part = 0; part < parts; ++part) {
+            const Span span = part_of({begin, begin + size}, part, parts, align);
+            ASSERT_EQ(span.begin, at);
+            ASSERT_GE(span.size(), 0);
+            ASSERT_TRUE(span.end == begin + size || (span.end - begin) % align == 0);
+            at = span.end;
+          }
+          ASSERT_EQ(at, begin + size) << size << " in " << parts << " by " << align;
+        }
+      }
+    }
+  }
+}
+
+TEST(PartOf, PartsDifferByOneBlockAtMost) {
+  for (const int align : {1, 16}) {
+    for (int parts = 1; parts <= 9; ++parts) {
+      int smallest = 1 << 30, largest = 0;
+      for (int part = 0; part < parts; ++part) {
+        const int size = part_of({0, 1600}, part, parts, align).size();
+        smallest = std::min(smallest, size);
+        largest = std::max(largest, size);
+      }
+      EXPECT_LE(largest - smallest, align);
+    }
+  }
+}
+
+TEST(PartOf, LargeRangesDoNotOverflow) {
+  const Span last = part_of({0, 2'000'000'000}, 1023, 1024, 1);
+  EXPECT_EQ(last.end, 2'000'000'000);
+  EXPECT_EQ(last.size(), 1'953'125);
+}
+
+TEST(ThreadPool, EveryPartRunsExactlyOnce) {
+  for (int threads = 1; threads <= 9; ++threads) {
+    ThreadPool pool(threads);
+    ASSERT_EQ(pool.threads(), threads);
+    std::vector<std::atomic<int>> runs(static_cast<size_t>(threads));
+    for (int job = 0; job < 500; ++job) {
+      pool.run([&](int part) { ++runs[static_cast<size_t>(part)]; });
+    }
+    for (const auto& count : runs) EXPECT_EQ(count.load(), 500) << threads << " threads";
+  }
+}
+
+TEST(ThreadPool, PartZeroIsTheCallers) {
+  ThreadPool pool(3);
+  std::thread::id ids[3];
+  pool.run([&](int part) { ids[part] = std::this_thread::get_id(); });
+  EXPECT_EQ(ids[0], std::this_thread::get_id());
+  EXPECT_NE(ids[1], ids[0]);
+  EXPECT_NE(ids[2], ids[0]);
+  EXPECT_NE(ids[1], ids[2]);
+}
+
+TEST(ThreadPool, ResultsDoNotDependOnTheNumberOfThreads) {
+  const auto result = [](int threads) {
+    ThreadPool pool(threads);
+    std::vector<double> rows(1000);
+    for (int job = 0; job < 20; ++job) {
+      pool.run([&](int part) {
+        const Span mine = part_of({0, 1000}, part, threads, 16);
+        for (int i = mine.begin; i < mine.end; ++i) {
+          Rng rng(7, stream_of(Purpose::kTest, static_cast<uint64_t>(i)),
+                  static_cast<uint64_t>(job) * 4);
+          rows[static_cast<size_t>(i)] = rows[static_cast<size_t>(i)] * 0.9 + rng.normal();
+        }
+      });
+    }
+    return rows;
+  };
+  const std::vector<double> expected = result(1);
+  for (int threads = 2; threads <= 9; ++threads) EXPECT_EQ(result(threads), expected);
+}
+
+struct Sum {
+  std::atomic<int> total{0};
+  static void add(void* context, int part) { static_cast<Sum*>(context)->total += part + 1; }
+};
+
+TEST(ThreadPool, OverlappingJobsFinishInAnyOrder) {
+  for (const int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    const int whole = threads * (threads + 1) / 2;
+    std::vector<int> order(ThreadPool::kMaxStarted);
+    std::iota(order.begin(), order.end(), 0);
+    do {
+      Sum sums[ThreadPool::kMaxStarted];
+      uint64_t tickets[ThreadPool::kMaxStarted];
+      for (int j = 0; j < ThreadPool::kMaxStarted; ++j) {
+        tickets[j] = pool.start(&Sum::add, &sums[j]);
+      }
+      for (const int j : order) {
+        pool.finish(tickets[j]);
+        ASSERT_EQ(sums[j].total.load(), whole);
+      }
+    } while (std::ranges::next_permutation(order).found);
+  }
+}
+
+TEST(ThreadPool, ALongUnfinishedJobDoesNotStopOthers) {
+  for (const int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    const int whole = threads * (threads + 1) / 2;
+    Sum first;
+    const uint64_t ticket = pool.start(&Sum::add, &first);
+    for (int i = 0; i < 20; ++i) {  // never more than two unfinished
+      Sum other;
+      pool.finish(pool.start(&Sum::add, &other));
+      ASSERT_EQ(other.total.load(), whole);
+    }
+    pool.finish(ticket);
+    EXPECT_EQ(first.total.load(), whole);
+  }
+}
+
+TEST(ThreadPool, TooManyJobsAreRefusedAndTheRestFinishes) {
+  ThreadPool pool(2);
+  Sum sums[ThreadPool::kMaxStarted + 1];
+  std::vector<uint64_t> tickets;
+  for (int j = 0; j < ThreadPool::kMaxStarted; ++j) {
+    tickets.push_back(pool.start(&Sum::add, &sums[j]));
+  }
+  EXPECT_EQ(test::error_text(ErrorCode::kInternal,
+                             [&] { pool.start(&Sum::add, &sums[ThreadPool::kMaxStarted]); }),
+            "too many jobs started on one thread pool");
+  for (const uint64_t ticket : tickets) pool.finish(ticket);
+  EXPECT_EQ(sums[ThreadPool::kMaxStarted].total.load(), 0);
+  pool.finish(pool.start(&Sum::add, &sums[ThreadPool::kMaxStarted]));
+  EXPECT_EQ(sums[ThreadPool::kMaxStarted].total.load(), 3);
+}
+
+std::string thrown_by(ThreadPool& pool, uint32_t throwing_parts) {
+  try {
+    pool.run([&](int part) {
+      if ((throwing_parts >> part & 1) != 0) {
+        throw std::runtime_error("part " + std::to_string(part));
+      }
+    });
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+TEST(ThreadPool, TheExceptionOfTheLowestPartIsRethrown) {
+  for (const int threads : {1, 2, 4, 6}) {
+    ThreadPool pool(threads);
+    for (uint32_t parts = 0; parts < 1u << threads; ++parts) {
+      std::string expected = "nothing";
+      for (int part = threads - 1; part >= 0; --part) {
+        if ((parts >> part & 1) != 0) expected = "part " + std::to_string(part);
+      }
+      ASSERT_EQ(thrown_by(pool, parts), expected);
+    }
+    Sum sum;
+    pool.finish(pool.start(&Sum::add, &sum));
+    EXPECT_EQ(sum.total.load(), threads * (threads + 1) / 2);
+  }
+}
+
+TEST(ThreadPool, AnExceptionWaitsForTheOtherParts) {
+  ThreadPool pool(4);
+  for (int i = 0; i < 200; ++i) {
+    std::atomic<int> done{0};
+    EXPECT_THROW(pool.run([&](int part) {
+      if (part == 0) throw std::runtime_error("first");
+      std::this_thread::yield();
+      ++done;
+    }),
+                 std::runtime_error);
+    ASSERT_EQ(done.load(), 3) << "a part still ran when the job was over";
+  }
+}
+
+TEST(ThreadPool, ManyEmptyJobsOnMoreThreadsThanCores) {
+  const int jobs = test::kSanitized ? 5'000 : 100'000;
+  ThreadPool pool(8);
+  const uint64_t start = now_ns();
+  for (int i = 0; i < jobs; ++i) pool.run([](int) {});
+  const double took = static_cast<double>(now_ns() - start) * 1e-9;
+  EXPECT_LT(took, 60);
+  RecordProperty("microseconds_per_job", std::to_string(took / jobs * 1e6));
+}
+
+TEST(ThreadPool, IdleThreadsUseNoCpu) {
+  ThreadPool pool(8);
+  pool.run([](int) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until all sleep
+  const double before = process_cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_LT(process_cpu_seconds() - before, 0.05);
+}
+
+TEST(ThreadPool, JobsDoNotAllocate) {
+  if (!can_count_allocations()) GTEST_SKIP();
+  ThreadPool pool(4);
+  std::atomic<int> runs{0};
+  const auto run = [&] { pool.run([&](int) { ++runs; }); };
+  run();
+  const uint64_t before = allocation_count();
+  for (int i = 0; i < 1000; ++i) run();
+  EXPECT_EQ(allocation_count() - before, 0u);
+  EXPECT_EQ(runs.load(), 4004);
+}
+
+TEST(ThreadPool, EndsWithJobsStartedButNotFinished) {
+  Sum sum;
+  {
+    ThreadPool pool(3);
+    pool.start(&Sum::add, &sum);
+  }
+  EXPECT_EQ(sum.total.load(), 2 + 3) << "the team does what was started; the caller's part is not";
+}
+
+TEST(ThreadPool, ThreadsTheSystemRefusesAreAnException) {
+  if (test::kSanitized) GTEST_SKIP();  // their shadow memory does not fit under a limit
+  const int status = test::status_of_child([] {
+    // Room for a few stacks of 8 MiB, not for 500.
+    const rlimit limit{rlim_t{256} << 20, rlim_t{256} << 20};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) return 2;
+    try {
+      ThreadPool pool(500);
+      return 3;
+    } catch (const std::exception&) {
+      return 0;
+    }
+  });
+  EXPECT_FALSE(WIFSIGNALED(status)) << "killed by signal " << WTERMSIG(status);
+  EXPECT_TRUE(test::exited_with(status, 0)) << status;
+}
+
+}  // namespace
+}  // namespace flotilla
