@@ -366,13 +366,13 @@ class Check(CliTest):
                 line = json.loads(result.stdout)
                 failed = [check for check in line["checks"] if not check["passed"]]
                 self.assertEqual((failed, line["passed"], result.returncode), ([], True, 0))
-                self.assertEqual((line["env"], len(line["checks"])), (env, 10))
+                self.assertEqual((line["env"], len(line["checks"])), (env, 11))
 
     def test_a_failing_env_fails_the_checks(self):
         result = self.run_cli("check", "faulty", "fault=throw", "fault_step=20")
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stdout, r"FAIL bounds +env \d of 'faulty' failed in step: threw")
-        self.assertRegex(result.stdout.splitlines()[-1], r"faulty: \d of 10 checks passed")
+        self.assertRegex(result.stdout.splitlines()[-1], r"faulty: \d of 11 checks passed")
 
 
 class Failures(CliTest):
@@ -525,7 +525,8 @@ class Bundles(CliTest):
         for bad, message in ((7, "action 7 is outside Discrete(3)"),
                              (-1, "action -1 is outside Discrete(3)"),
                              (1e300, "action 1e+300 is outside Discrete(3)"),
-                             ("left", "changed.json is not a crash bundle"),
+                             (0.5, "action 0.5 is outside Discrete(3)"),
+                             ("left", 'action 3 is ["left"], not a list of numbers'),
                              (None, "changed.json is not a crash bundle")):
             with self.subTest(action=bad):
                 changed = [*actions[:3], [bad], *actions[4:]]
@@ -534,9 +535,14 @@ class Bundles(CliTest):
                       self.replay(self.altered(actions=[[0, 0]])))
 
     def test_numbers_out_of_range(self):
-        for index in (-3, 1_000_000):
-            self.assertIn("the env index is out of range",
+        for index in (-3, 1.5, 99_999_999_999):
+            self.assertIn("'env_index' is not an integer from 0 to 2147483647",
                           self.replay(self.altered(env_index=index)))
+        self.assertIn("the env index is out of range",
+                      self.replay(self.altered(env_index=1_000_000)))
+        for name in ("seed", "time_limit"):
+            self.assertIn(f"'{name}' is not an integer from 0",
+                          self.replay(self.altered(**{name: -3})))
         self.assertIn("the first 5 actions of the episode were not kept",
                       self.replay(self.altered(steps_lost=5)))
 
