@@ -17,6 +17,9 @@ if(FLOTILLA_SANITIZE)
   target_link_options(flotilla_flags INTERFACE -fsanitize=${FLOTILLA_SANITIZE})
 endif()
 
+# For code that is not hot: half the time to compile.
+set(FLOTILLA_COLD_FLAGS $<$<CONFIG:Release>:-O1>)
+
 function(flotilla_expose target folder)
   set(view ${PROJECT_BINARY_DIR}/layers/${folder})
   file(MAKE_DIRECTORY ${view})
@@ -38,4 +41,5 @@ function(flotilla_program name)
   add_executable(${name} ${sources})
   flotilla_expose(${name} ${ARG_FOLDER})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} flotilla_flags)
+  target_compile_options(${name} PRIVATE ${FLOTILLA_COLD_FLAGS})
 endfunction()

@@ -236,6 +236,19 @@ class BadInput(CliTest):
                 self.assertRegex(result.stderr, r"\Aflotilla: [^\n]+\n\Z")
 
 
+    def test_unknown_commands_and_options_get_a_suggestion(self):
+        for arguments, message in (
+                (["bnech"], "unknown command 'bnech'; did you mean 'bench'?"
+                            " (commands: list, check, bench, doctor)"),
+                (["bench", "evn"], "unknown command 'evn'; did you mean 'env'? (commands: env)"),
+                (["bench"], "a command is missing (commands: env)"),
+                (["bench", "env", "cartpole", "--numenvs", "3"],
+                 "unknown option '--numenvs'; did you mean '--num-envs'?"),
+                (["check", "cartpole", "--stps=3"],
+                 "unknown option '--stps'; did you mean '--steps'?")):
+            self.expect_error(arguments, 2, message)
+
+
 class ConfigFiles(CliTest):
     may_leave = ("run.yaml",)
 
@@ -356,6 +369,23 @@ class Bench(CliTest):
             closed = subprocess.run(["bash", "-c", f"'{BINARY}' {' '.join(command)} >&-"],
                                     cwd=self.dir, capture_output=True, timeout=TIMEOUT_S)
             self.assertGreaterEqual(closed.returncode, 0)
+
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            result = subprocess.run([BINARY, "bench", "env", "cartpole", "--seconds", "0.01"],
+                                    stdout=full, stderr=subprocess.PIPE, text=True,
+                                    timeout=TIMEOUT_S, check=False)
+        self.assertEqual((result.returncode, result.stderr),
+                         (70, "flotilla: cannot write to stdout\n"))
+
+    def test_closed_standard_streams(self):
+        command = f"exec '{BINARY}' bench env cartpole --backend processes --seconds 0.01"
+        for closed, status in (("<&-", 0), ("<&- 2>&-", 0), ("<&- >&- 2>&-", 70)):
+            with self.subTest(closed=closed):
+                result = subprocess.run(["bash", "-c", f"{command} {closed}"], cwd=self.dir,
+                                        capture_output=True, timeout=TIMEOUT_S, check=False)
+                self.assertEqual(result.returncode, status, result.stderr)
 
 
 class Check(CliTest):
@@ -502,6 +532,21 @@ class Bundles(CliTest):
     def altered(self, **changes):
         return json.dumps({**json.loads(self.good.read_text()), **changes})
 
+    def test_settings_come_from_the_bundle(self):
+        self.expect_error(["check", "faulty", "time_limit=3", "--replay", str(self.good)], 2,
+                          "--replay takes the settings from the bundle; give no others")
+
+    def test_json(self):
+        result = self.run_cli("check", "faulty", "--replay", self.good, "--json")
+        self.assertEqual(result.returncode, 3)
+        self.assertEqual(json.loads(result.stdout),
+                         {"env": "faulty", "failed": True, "steps": 49,
+                          "cause": "faulty: told to throw at step 50"})
+
+    def test_not_a_file(self):
+        self.expect_error(["check", "faulty", "--replay", "."], 4, "cannot read crash bundle .")
+        self.expect_error(["check", "faulty", "--replay", ""], 4, "cannot read crash bundle ")
+
     def test_missing(self):
         self.expect_error(["check", "faulty", "--replay", "nowhere.json"], 4,
                           "cannot read crash bundle nowhere.json")
@@ -600,6 +645,16 @@ class Signals(CliTest):
                 process.communicate(timeout=3)
                 self.assertEqual(process.returncode, 130)
                 self.expect_gone(workers)
+
+    def test_one_interrupt_ends_even_a_hang_after_the_grace_time(self):
+        started = [self.start_bench("faulty", "fault=hang", "fault_step=1", *layout)
+                   for layout in self.LAYOUTS]
+        for process, _ in started:
+            process.send_signal(signal.SIGTERM)
+        for process, workers in started:
+            process.communicate(timeout=10)
+            self.assertEqual(process.returncode, 130)
+            self.expect_gone(workers)
 
     def test_workers_do_not_outlive_a_killed_parent(self):
         for layout in self.LAYOUTS[2:]:
