@@ -49,7 +49,11 @@ pid_t spawn(int segment_fd, std::vector<std::string> arguments) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  if (fcntl(STDERR_FILENO, F_GETFD) >= 0) {
+    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  } else {
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  }
   posix_spawn_file_actions_adddup2(&actions, segment_fd, kWorkerFd);
   posix_spawn_file_actions_addclosefrom_np(&actions, kWorkerFd + 1);
   posix_spawnattr_t attributes;
