@@ -164,8 +164,9 @@ void ProcessVecEnv::wait_until_ready(int index) {
     Worker& worker = workers_[static_cast<size_t>(index)];
     if (waitpid(worker.pid, &status, WNOHANG) == worker.pid) {
       worker.pid = -1;
-      if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !restart_budget_spent()) {
+      if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
         report(-1, {}, {}, "worker " + describe_wait_status(status) + " while starting", true);
+        require_restart_budget();
         start_worker(index);
         continue;
       }
@@ -315,10 +316,7 @@ void ProcessVecEnv::replace(int index, int status, const std::string& unusual_ca
   } else {
     blame(index, env, cause, request);
   }
-  if (restart_budget_spent() && options_.on_failure != OnFailure::kStop) {
-    throw Error(ErrorCode::kEnvironment, fmt::format("{}; the restart budget of {} is used up",
-                                                     cause, options_.restart_budget));
-  }
+  require_restart_budget();
   forget_attempt(index);
   start_worker(index);
   wait_until_ready(index);

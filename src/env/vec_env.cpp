@@ -169,8 +169,8 @@ void VecEnv::begin(int group_index, ActionView actions, const StepView& out) {
              .actions = actions,
              .view = out};
   action_log_.record(steps_[group_index]++, group(group_index), actions);
-  busy_[group_index] = true;
   start_request(request);
+  busy_[group_index] = true;
 }
 
 void VecEnv::wait(int group_index) {
@@ -264,11 +264,14 @@ void VecEnv::throw_if_over(size_t first_failure) const {
   const FailureReport& first = failures_[first_failure];
   if (options_.on_failure == OnFailure::kStop) throw EnvFailure(first, "");
   if (out_of_service_) throw EnvFailure(first, "; it could not be restarted");
-  if (restart_budget_spent()) {
-    throw EnvFailure(first,
-                     fmt::format("; the restart budget of {} is used up", options_.restart_budget));
-  }
+  require_restart_budget();
   if (!any_in_service()) throw EnvFailure(first, "; no environment is left");
+}
+
+void VecEnv::require_restart_budget() const {
+  if (options_.on_failure == OnFailure::kStop || restarts_ <= options_.restart_budget) return;
+  throw EnvFailure(failures_.back(),
+                   fmt::format("; the restart budget of {} is used up", options_.restart_budget));
 }
 
 bool VecEnv::any_in_service() const {

@@ -139,7 +139,8 @@ class VecEnv {
   // Takes a failure into account: logs it, writes its bundle, counts a restart.
   void report(int env, const FailureNote& note, const Request& request, const std::string& cause,
               bool repeated);
-  bool restart_budget_spent() const { return restarts_ > options_.restart_budget; }
+  // Throws EnvFailure when the failure reported last was one too many.
+  void require_restart_budget() const;
 
   const std::string env_name_;
   const std::string config_yaml_;
