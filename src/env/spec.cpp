@@ -61,10 +61,11 @@ ObsSpace ObsSpace::float32(std::vector<int> shape, float low, float high) {
 }
 
 ObsSpace ObsSpace::float32(std::vector<float> low, std::vector<float> high) {
-  return {.type = ObsType::kFloat32,
-          .shape = {static_cast<int>(low.size())},
-          .low = std::move(low),
-          .high = std::move(high)};
+  ObsSpace space;
+  space.shape.assign(1, static_cast<int>(low.size()));
+  space.low = std::move(low);
+  space.high = std::move(high);
+  return space;
 }
 
 ObsSpace ObsSpace::uint8(std::vector<int> shape) {
@@ -84,11 +85,16 @@ size_t ObsSpace::row_bytes() const {
 }
 
 ActionSpace ActionSpace::discrete(int choices) {
-  return {.kind = ActionKind::kDiscrete, .choices = {choices}, .low = {}, .high = {}};
+  ActionSpace space;
+  space.choices.assign(1, choices);
+  return space;
 }
 
 ActionSpace ActionSpace::multi_discrete(std::vector<int> choices) {
-  return {.kind = ActionKind::kMultiDiscrete, .choices = std::move(choices), .low = {}, .high = {}};
+  ActionSpace space;
+  space.kind = ActionKind::kMultiDiscrete;
+  space.choices = std::move(choices);
+  return space;
 }
 
 ActionSpace ActionSpace::box(std::vector<float> low, std::vector<float> high) {
