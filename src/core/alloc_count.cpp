@@ -33,7 +33,9 @@ void* operator new(size_t bytes) { return flotilla::counted(std::malloc(bytes ==
 
 void* operator new(size_t bytes, std::align_val_t alignment) {
   const auto align = static_cast<size_t>(alignment);
-  return flotilla::counted(std::aligned_alloc(align, (bytes + align - 1) / align * align));
+  void* memory = nullptr;
+  return flotilla::counted(posix_memalign(&memory, align, bytes == 0 ? 1 : bytes) == 0 ? memory
+                                                                                       : nullptr);
 }
 
 void operator delete(void* memory) noexcept { std::free(memory); }

@@ -1,8 +1,8 @@
 // A bell is how one side tells another, in the same or another process, that something changed.
 //
 // The waiter notes how often the bell has rung, looks whether what it waits for is already there,
-// and if not waits for the next ring: first spinning for some microseconds, if that has paid off
-// lately, then asleep in the kernel (futex). Nobody burns a core while idle, and a ring costs a
+// and if not waits for the next ring: first spinning for up to 0.1 ms, if that has paid off lately,
+// then asleep in the kernel (futex). Nobody burns a core while idle, and a ring costs a
 // system call only when somebody sleeps.
 //
 // Lives in ordinary or in shared memory (no pointers inside). A process that dies asleep leaves
@@ -34,8 +34,8 @@ class Patience {
   }
 
  private:
-  static constexpr uint64_t kLongNs = 15'000, kShortNs = 300;
-  static constexpr int kMaxFailures = 2, kWaitsPerTry = 16;
+  static constexpr uint64_t kLongNs = 100'000, kShortNs = 300;
+  static constexpr int kMaxFailures = 2, kWaitsPerTry = 64;
   int failures_ = 0, waits_ = 0;
   bool tries_long_ = true;
 };

@@ -1,6 +1,8 @@
 #include "core/thread_pool.h"
 
 #include <algorithm>
+#include <string>
+#include <system_error>
 
 #include "core/error.h"
 
@@ -17,30 +19,42 @@ Span part_of(Span whole, int part, int parts, int align) {
 ThreadPool::ThreadPool(int threads) {
   for (Slot& slot : slots_) slot.thrown.resize(static_cast<size_t>(threads));
   team_.reserve(static_cast<size_t>(threads - 1));
-  for (int part = 1; part < threads; ++part) team_.emplace_back([this, part] { work(part); });
+  try {
+    for (int part = 1; part < threads; ++part) team_.emplace_back([this, part] { work(part); });
+  } catch (const std::system_error& error) {
+    stop();
+    throw Error(ErrorCode::kInternal,
+                "cannot start " + std::to_string(threads) + " threads: " + error.code().message());
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   stop_.store(true);
   work_bell_.ring();
   for (std::thread& thread : team_) thread.join();
 }
 
-uint64_t ThreadPool::start(Job job, void* context) {
-  const uint64_t ticket = started_.load(std::memory_order_relaxed);
-  Slot& slot = slots_[ticket % kMaxStarted];
-  if (slot.open) throw Error(ErrorCode::kInternal, "too many jobs started on one thread pool");
-  slot.job = job;
-  slot.context = context;
-  slot.open = true;
-  slot.unfinished.store(static_cast<int>(team_.size()), std::memory_order_relaxed);
-  started_.store(ticket + 1, std::memory_order_release);
+int ThreadPool::start(Job job, void* context) {
+  const auto free = std::ranges::find(slots_, false, &Slot::open);
+  if (free == slots_.end()) {
+    throw Error(ErrorCode::kInternal, "too many jobs started on one thread pool");
+  }
+  const auto ticket = static_cast<int>(free - slots_.begin());
+  free->job = job;
+  free->context = context;
+  free->open = true;
+  free->unfinished.store(static_cast<int>(team_.size()), std::memory_order_relaxed);
+  const uint64_t number = started_.load(std::memory_order_relaxed);
+  order_[number % kMaxStarted] = ticket;
+  started_.store(number + 1, std::memory_order_release);
   if (!team_.empty()) work_bell_.ring();
   return ticket;
 }
 
-void ThreadPool::finish(uint64_t ticket) {
-  Slot& slot = slots_[ticket % kMaxStarted];
+void ThreadPool::finish(int ticket) {
+  Slot& slot = slots_[static_cast<size_t>(ticket)];
   run_part(slot, 0);
   while (true) {
     const uint32_t heard = done_bell_.heard();
@@ -72,7 +86,7 @@ void ThreadPool::work(int part) {
       if (started_.load(std::memory_order_acquire) > next) break;
       work_bell_.wait(heard, patience, Deadline::never());
     }
-    Slot& slot = slots_[next % kMaxStarted];
+    Slot& slot = slots_[static_cast<size_t>(order_[next % kMaxStarted])];
     run_part(slot, part);
     if (slot.unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1) done_bell_.ring();
   }

@@ -42,13 +42,13 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(team_.size()) + 1; }
 
-  // Starts a job; returns the ticket for finish(). REQUIRES: fewer than kMaxStarted unfinished
-  // jobs, and `context` lives until finish().
-  uint64_t start(Job job, void* context);
+  // Starts a job; returns the ticket for finish(). Jobs may be finished in any order. REQUIRES:
+  // fewer than kMaxStarted unfinished jobs, and `context` lives until finish().
+  int start(Job job, void* context);
 
   // Does the caller's part and waits for the rest. Rethrows what a part threw; when several
   // threw, that of the lowest part.
-  void finish(uint64_t ticket);
+  void finish(int ticket);
 
   template <class F>
   void run(F&& body) {
@@ -66,8 +66,12 @@ class ThreadPool {
 
   void work(int part);
   void run_part(Slot& slot, int part);
+  void stop();
 
   std::array<Slot, kMaxStarted> slots_;
+  // The slot of the n-th job ever started, at n % kMaxStarted. A thread that has not done its part
+  // of a job keeps that job unfinished, so it is never more than kMaxStarted jobs behind.
+  std::array<int, kMaxStarted> order_{};
   alignas(64) std::atomic<uint64_t> started_{0};
   std::atomic<bool> stop_{false};
   Bell work_bell_;

@@ -81,7 +81,8 @@ void CrashBundle::write(const std::string& path) const {
                                        {"cause", cause},
                                        {"actions", actions}};
   std::ofstream file(path);
-  file << json.dump(1) << '\n';
+  // A message may hold anything; what is not UTF-8 is replaced.
+  file << json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
   if (!file.flush()) throw Error(ErrorCode::kData, "cannot write crash bundle " + path);
 }
 

@@ -240,17 +240,20 @@ class KernelOf final : public EnvKernel {
 
     const ActionRow action(call.actions.row(static_cast<size_t>(i), action_dims_));
     const Outcome outcome = env_.step(s.state, action, s.header.rng);
-    ++s.header.length;
-    s.header.episode_return += static_cast<double>(outcome.reward);
-    const bool truncated = outcome.truncated || s.header.length >= time_limit_;
+    // The header follows only when the env has observed, too: until then the step can still fail.
+    const uint32_t length = s.header.length + 1;
+    const double episode_return = s.header.episode_return + static_cast<double>(outcome.reward);
+    const bool truncated = outcome.truncated || length >= time_limit_;
     call.view.reward[i] = outcome.reward;
     flags.set(i, outcome.terminated, truncated, true);
     if (outcome.terminated || truncated) {
-      write_episode(s, call.view, i);
+      write_episode(s, call.view, i, episode_return, length);
       ++s.header.episode;
       begin_episode(s, call, i);
     } else {
       write_obs(s, call.view, i);
+      s.header.length = length;
+      s.header.episode_return = episode_return;
     }
   }
 
@@ -287,6 +290,7 @@ class KernelOf final : public EnvKernel {
     SlotHeader& header = slot(call.out, i).header;
     call.notes[i].set(call.lane->phase.load(std::memory_order_relaxed), header, what);
     call.lane->failures.fetch_add(1, std::memory_order_relaxed);
+    call.lane->phase.store(Phase::kStep, std::memory_order_relaxed);
     ++header.failures;
   }
 
@@ -324,11 +328,12 @@ class KernelOf final : public EnvKernel {
     if (v.mask != nullptr) std::memset(v.mask + row * mask_size_, 1, mask_size_);
   }
 
-  void write_episode(const Slot& s, const StepView& v, int i) const {
+  void write_episode(const Slot& s, const StepView& v, int i, double episode_return,
+                     uint32_t length) const {
     const auto row = static_cast<size_t>(i);
     env_.observe(s.state, ObsRow(v.final_obs + row * obs_bytes_, obs_elements_));
-    v.episode_return[i] = static_cast<float>(s.header.episode_return);
-    v.episode_length[i] = static_cast<int32_t>(s.header.length);
+    v.episode_return[i] = static_cast<float>(episode_return);
+    v.episode_length[i] = static_cast<int32_t>(length);
     if constexpr (MeteredEnv<E>) {
       const size_t count = spec_.metrics.size();
       env_.metrics(s.state, MetricRow(v.metrics + row * count, count));

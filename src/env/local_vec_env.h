@@ -16,7 +16,7 @@ class LocalVecEnv final : public VecEnv {
   struct Job {
     LocalVecEnv* owner = nullptr;
     Request request;
-    uint64_t ticket = 0;
+    int ticket = 0;
   };
 
   void start_request(const Request& request) override;

@@ -25,6 +25,9 @@ void put_action(const ActionSpace& space, const std::vector<double>& action, std
   for (size_t d = 0; d < action.size(); ++d) {
     std::byte* at = row + d * sizeof(int32_t);
     if (space.is_box()) {
+      const bool is_inside =
+          action[d] >= double{space.low[d]} && action[d] <= double{space.high[d]};
+      require(is_inside, fmt::format("action {} is outside {}", action[d], space.describe()));
       const auto value = static_cast<float>(action[d]);
       std::memcpy(at, &value, sizeof(value));
     } else {
@@ -88,7 +91,6 @@ ReplayResult replay(const EnvType& type, const CrashBundle& bundle) {
     if (note.count > 0) break;
     put_action(spec.action, action,
                actions + static_cast<size_t>(bundle.env) * spec.action.dims() * sizeof(int32_t));
-    check_actions(spec, one, {actions});
     kernel->step(one, call);
     if (note.count == 0) ++result.steps;
   }

@@ -4,9 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <limits>
+#include <span>
 
 #include "core/error.h"
+#include "core/serial.h"
 #include "core/sha256.h"
 
 namespace flotilla {
@@ -129,11 +130,27 @@ void EnvSpec::validate() const {
 }
 
 std::string EnvSpec::sha256() const {
-  return sha256_hex(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", name,
-                                static_cast<int>(obs.type), fmt::join(obs.shape, ","),
-                                fmt::join(obs.low, ","), fmt::join(obs.high, ","),
-                                action.describe(), has_mask, time_limit, fmt::join(metrics, ","),
-                                reward_low, reward_high, static_cast<int>(action.kind)));
+  Writer writer;
+  const auto numbers = [&writer](const char* name, const auto& values) {
+    writer.bytes(name, std::as_bytes(std::span(values)));
+  };
+  writer.text("name", name);
+  writer.u64("obs type", static_cast<uint64_t>(obs.type));
+  numbers("obs shape", obs.shape);
+  numbers("obs low", obs.low);
+  numbers("obs high", obs.high);
+  writer.u64("action kind", static_cast<uint64_t>(action.kind));
+  numbers("choices", action.choices);
+  numbers("action low", action.low);
+  numbers("action high", action.high);
+  writer.u64("mask", has_mask ? 1 : 0);
+  writer.u64("time limit", static_cast<uint64_t>(time_limit));
+  for (const std::string& metric : metrics) writer.text("metric", metric);
+  writer.f64("reward low", static_cast<double>(reward_low));
+  writer.f64("reward high", static_cast<double>(reward_high));
+  Sha256 hash;
+  hash.update(writer.buffer().data(), writer.buffer().size());
+  return hash.hex();
 }
 
 }  // namespace flotilla

@@ -138,12 +138,16 @@ void VecEnv::reset(uint64_t seed, const StepView& out) {
   check_idle("reset");
   check_view(out);
   seed_ = seed;
+  dropped_ = 0;
+  out_of_service_ = false;
   const size_t first_failure = failures_.size();
   for (int g = 0; g < groups(); ++g) {
     steps_[g] = 0;
     const Span envs = group(g);
     for (int env = envs.begin; env < envs.end; ++env) {
+      // What failed before has no part in what follows.
       slot_header(current_bank(g), env).status = SlotStatus::kLive;
+      slot_header(current_bank(g), env).failures = 0;
     }
     const Request request{
         .op = Request::Op::kReset, .group = g, .seed = seed, .actions = {}, .view = out};
@@ -161,6 +165,7 @@ void VecEnv::begin(int group_index, ActionView actions, const StepView& out) {
   }
   if (busy_[group_index]) throw Error(ErrorCode::kUsage, "begin() again before wait()");
   check_view(out);
+  check_actions_place(actions);
   check_actions(spec(), group(group_index), actions);
   Request& request = in_flight_[group_index];
   request = {.op = Request::Op::kStep,
@@ -222,6 +227,7 @@ void VecEnv::report(int env, const FailureNote& note, const Request& request,
   if (has_action) failure.action = describe_action(spec(), request.actions, env);
   if (!repeated && env >= 0) write_bundle(failure, note, request);
   if (options_.on_failure == OnFailure::kRestart || repeated) ++restarts_;
+  if (options_.on_failure == OnFailure::kDrop && !repeated) ++dropped_;
   // With `stop`, the exception that follows says it all.
   if (options_.on_failure != OnFailure::kStop) {
     log::warn(failure.message(), {{"outcome", outcome_of(options_.on_failure, repeated)}});
@@ -265,24 +271,13 @@ void VecEnv::throw_if_over(size_t first_failure) const {
   if (options_.on_failure == OnFailure::kStop) throw EnvFailure(first, "");
   if (out_of_service_) throw EnvFailure(first, "; it could not be restarted");
   require_restart_budget();
-  if (!any_in_service()) throw EnvFailure(first, "; no environment is left");
+  if (dropped_ == num_envs()) throw EnvFailure(first, "; no environment is left");
 }
 
 void VecEnv::require_restart_budget() const {
   if (options_.on_failure == OnFailure::kStop || restarts_ <= options_.restart_budget) return;
   throw EnvFailure(failures_.back(),
                    fmt::format("; the restart budget of {} is used up", options_.restart_budget));
-}
-
-bool VecEnv::any_in_service() const {
-  for (int g = 0; g < groups(); ++g) {
-    if (busy_[g]) return true;  // still stepping: judged when it is done
-    const Span envs = group(g);
-    for (int env = envs.begin; env < envs.end; ++env) {
-      if (slot_header(current_bank(g), env).status == SlotStatus::kLive) return true;
-    }
-  }
-  return false;
 }
 
 void VecEnv::check_idle(const char* operation) const {
@@ -305,6 +300,13 @@ void VecEnv::check_view(const StepView& view) const {
       arena_->contains(view.metrics, n * spec().metrics.size() * sizeof(float)) &&
       (view.mask == nullptr || arena_->contains(view.mask, n * spec().action.mask_size()));
   if (!inside) throw Error(ErrorCode::kUsage, "a step view does not lie in this VecEnv's arena");
+}
+
+void VecEnv::check_actions_place(ActionView actions) const {
+  const size_t bytes = static_cast<size_t>(num_envs()) * spec().action.dims() * sizeof(int32_t);
+  if (!arena_->contains(actions.data, bytes)) {
+    throw Error(ErrorCode::kUsage, "the actions do not lie in this VecEnv's arena");
+  }
 }
 
 void VecEnv::save(Writer& writer) const {
@@ -351,6 +353,11 @@ void VecEnv::load(Reader& reader, const StepView& out) {
     expect(known && kernel_->valid_state(slot), fmt::format("the state of env {} is damaged", env));
   }
   seed_ = seed;
+  dropped_ = 0;
+  out_of_service_ = false;
+  for (int env = 0; env < num_envs(); ++env) {
+    dropped_ += slot_header(slots.data(), env).status == SlotStatus::kDropped;
+  }
   for (int g = 0; g < groups(); ++g) {
     const Span envs = group(g);
     const size_t first = static_cast<size_t>(envs.begin) * slot_bytes;

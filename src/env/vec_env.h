@@ -154,12 +154,12 @@ class VecEnv {
  private:
   void check_idle(const char* operation) const;
   void check_view(const StepView& view) const;
+  void check_actions_place(ActionView actions) const;
   void run_request(const Request& request);
   void complete(const Request& request);
   void collect_notes(const Request& request);
   void throw_if_over(size_t first_failure) const;
   void write_bundle(FailureReport& failure, const FailureNote& note, const Request& request);
-  bool any_in_service() const;
 
   int lane_count_ = 1;
   uint64_t seed_ = 0;
@@ -170,6 +170,7 @@ class VecEnv {
   ActionLog action_log_;
   std::vector<FailureReport> failures_;
   bool out_of_service_ = false;  // an env could not be brought back though the policy wants it
+  int dropped_ = 0;              // envs out of service under OnFailure::kDrop
   int restarts_ = 0;
   int bundles_ = 0;
 };
