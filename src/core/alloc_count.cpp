@@ -1,5 +1,6 @@
 #include "core/alloc_count.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -32,10 +33,10 @@ namespace {
 void* operator new(size_t bytes) { return flotilla::counted(std::malloc(bytes == 0 ? 1 : bytes)); }
 
 void* operator new(size_t bytes, std::align_val_t alignment) {
-  const auto align = static_cast<size_t>(alignment);
+  const size_t align = std::max(static_cast<size_t>(alignment), sizeof(void*));
   void* memory = nullptr;
-  return flotilla::counted(posix_memalign(&memory, align, bytes == 0 ? 1 : bytes) == 0 ? memory
-                                                                                       : nullptr);
+  const int refusal = posix_memalign(&memory, align, bytes == 0 ? 1 : bytes);
+  return flotilla::counted(refusal == 0 ? memory : nullptr);
 }
 
 void operator delete(void* memory) noexcept { std::free(memory); }

@@ -38,7 +38,8 @@ int reserve_shared(size_t bytes) {
   const int fd = lowest < 0 ? -1 : fcntl(lowest, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (fd < 0) throw_errno(ErrorCode::kInternal, "cannot create shared memory");
   close(lowest);
-  const int refusal = posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  int refusal = EINTR;
+  while (refusal == EINTR) refusal = posix_fallocate(fd, 0, static_cast<off_t>(bytes));
   if (refusal != 0) {
     close(fd);
     throw Error(ErrorCode::kUsage, "the environments need " + human_bytes(bytes) +

@@ -51,8 +51,9 @@ class ThreadPool {
   void finish(int ticket);
 
   template <class F>
-  void run(F&& body) {
-    finish(start([](void* context, int part) { (*static_cast<F*>(context))(part); }, &body));
+  void run(const F& body) {
+    finish(start([](void* context, int part) { (*static_cast<const F*>(context))(part); },
+                 const_cast<F*>(&body)));
   }
 
  private:

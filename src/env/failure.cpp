@@ -40,10 +40,11 @@ nlohmann::json parse_bundle(const std::string& path) {
   if (!file || !std::filesystem::is_regular_file(path)) {
     throw Error(ErrorCode::kData, "cannot read crash bundle " + path);
   }
-  std::string text(kMaxBundleBytes + 1, '\0');
+  const uintmax_t size = std::filesystem::file_size(path);
+  if (size > kMaxBundleBytes) not_a_bundle(path, "it is too large");
+  std::string text(size, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kMaxBundleBytes) not_a_bundle(path, "it is too large");
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) not_a_bundle(path, "it is not a JSON object");
   return json;

@@ -102,7 +102,7 @@ class EnvKernel {
   EnvSpec spec_;
 };
 
-// Resets that fail this often in a row take the env out of service.
+// New episodes that are tried after a failure before the env goes out of service.
 constexpr int kResetAttempts = 3;
 // After a failure the generator jumps this far, so that the same draws are not met again.
 constexpr int kFailureLeapBits = 40;

@@ -12,6 +12,8 @@ class LocalVecEnv final : public VecEnv {
   LocalVecEnv(const EnvType& type, const Config& config, const VecOptions& options,
               const ArenaLayout& layout);
 
+  ThreadPool* team() override { return pool_.threads() > 1 ? &pool_ : nullptr; }
+
  private:
   struct Job {
     LocalVecEnv* owner = nullptr;

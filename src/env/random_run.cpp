@@ -16,7 +16,16 @@ RandomRun::RandomRun(const EnvType& type, const Config& config, const VecOptions
 }
 
 void RandomRun::draw(int group, uint64_t step) {
-  random_actions(vec_->spec(), vec_->group(group), seed_, step, view_.mask, actions_);
+  // Fewer are drawn sooner than the team is called.
+  constexpr size_t kWorthATeam = 1024;
+  const Span envs = vec_->group(group);
+  const auto draw_some = [&](Span some) {
+    random_actions(vec_->spec(), some, seed_, step, view_.mask, actions_);
+  };
+  ThreadPool* team = vec_->team();
+  const size_t numbers = static_cast<size_t>(envs.size()) * vec_->spec().action.dims();
+  if (team == nullptr || numbers < kWorthATeam) return draw_some(envs);
+  team->run([&](int part) { draw_some(lane_span(envs, team->threads(), part)); });
 }
 
 void RandomRun::begin(int group) { vec_->begin(group, {actions_}, view_); }

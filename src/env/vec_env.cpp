@@ -101,6 +101,9 @@ void VecOptions::validate() const {
   in_range("num_envs", num_envs, kMaxEnvs);
   in_range("groups", groups, std::min(kMaxGroups, num_envs));
   in_range("threads", threads, 1024);
+  for (const double seconds : {step_timeout_s, start_timeout_s}) {
+    if (!(seconds > 0)) throw Error(ErrorCode::kUsage, "a timeout must be longer than 0 s");
+  }
   if (backend == Backend::kProcesses) in_range("workers", workers, std::min(1024, num_envs));
 }
 
@@ -311,6 +314,7 @@ void VecEnv::check_actions_place(ActionView actions) const {
 
 void VecEnv::save(Writer& writer) const {
   check_idle("save");
+  if (!is_reset_) throw Error(ErrorCode::kUsage, "save() before reset()");
   writer.text("env", env_name_);
   writer.text("spec_sha256", spec().sha256());
   writer.u64("num_envs", static_cast<uint64_t>(num_envs()));

@@ -106,6 +106,10 @@ class VecEnv {
   std::vector<FailureReport> take_failures();
   int restarts() const { return restarts_; }
 
+  // The threads that step the envs, free for the caller's own work while no env needs them; null
+  // where the caller is alone.
+  virtual ThreadPool* team() { return nullptr; }
+
   // CPU time of this process and the workers.
   virtual double cpu_seconds() const;
   virtual std::vector<pid_t> worker_pids() const { return {}; }

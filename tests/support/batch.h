@@ -11,6 +11,7 @@
 
 #include "domains/domains.h"
 #include "env/vec_env.h"
+#include "support/build.h"
 #include "support/test_envs.h"
 
 namespace flotilla::test {
@@ -169,7 +170,8 @@ inline std::vector<Variant> variants(int num_envs) {
   add("3 threads, 2 groups", Backend::kThreads, 3, 2, StartMethod::kSpawn);
   add("1 worker, 2 groups", Backend::kProcesses, 1, 2, StartMethod::kSpawn);
   add("2 workers", Backend::kProcesses, 2, 1, StartMethod::kSpawn);
-  add("2 forked workers, 2 groups", Backend::kProcesses, 2, 2, StartMethod::kFork);
+  add("2 forked workers, 2 groups", Backend::kProcesses, 2, 2,
+      kCanFork ? StartMethod::kFork : StartMethod::kSpawn);
   return all;
 }
 

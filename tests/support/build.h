@@ -10,4 +10,11 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
+// The thread sanitizer cannot follow a fork from a process with threads into new threads.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kCanFork = false;
+#else
+constexpr bool kCanFork = true;
+#endif
+
 }  // namespace flotilla::test
