@@ -2,13 +2,14 @@
 //
 // The waiter notes how often the bell has rung, looks whether what it waits for is already there,
 // and if not waits for the next ring: first spinning for up to 0.1 ms, if that has paid off lately,
-// then asleep in the kernel (futex). Nobody burns a core while idle, and a ring costs a
-// system call only when somebody sleeps.
+// then asleep in the kernel (futex). Nobody burns a core while idle, and a ring costs a system call
+// only when somebody sleeps.
 //
 // Lives in ordinary or in shared memory (no pointers inside). A process that dies asleep leaves
 // `sleepers` too high; that costs a needless system call per ring, nothing else.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -16,28 +17,30 @@
 
 namespace flotilla {
 
-// One waiter's experience with spinning. A wait of a few microseconds is cheaper to spin through
-// than to sleep through, unless the other side needs this very core to get on; then every spin is
-// lost time. So spin long while it works, stop after two failures, and try again now and then.
+// One waiter's experience with spinning. A short wait is cheaper to spin through than to sleep
+// through, unless the other side needs this very core to get on; then every spin is lost time. So
+// spinning lives on credit: a spin that was rewarded earns about what the sleep would have cost, a
+// spin in vain costs its time. Without credit the waiter sleeps, and saves up for another try.
 class Patience {
  public:
   uint64_t spin_ns() {
-    tries_long_ = failures_ < kMaxFailures || ++waits_ % kWaitsPerTry == 0;
-    return tries_long_ ? kLongNs : kShortNs;
+    spin_ns_ = credit_ns_ < kTryNs ? kShortNs : std::min(credit_ns_, kLongNs);
+    return spin_ns_;
   }
   void learn(bool rang_in_time) {
     if (rang_in_time) {
-      failures_ = 0;
-    } else if (tries_long_ && failures_ < kMaxFailures) {
-      ++failures_;
+      credit_ns_ = std::min(credit_ns_ + kRewardNs, kMostNs);
+    } else {
+      credit_ns_ -= std::min(credit_ns_, spin_ns_ == kShortNs ? 0 : spin_ns_);
+      credit_ns_ += kSavingNs;
     }
   }
 
  private:
-  static constexpr uint64_t kLongNs = 100'000, kShortNs = 300;
-  static constexpr int kMaxFailures = 2, kWaitsPerTry = 64;
-  int failures_ = 0, waits_ = 0;
-  bool tries_long_ = true;
+  static constexpr uint64_t kShortNs = 300, kLongNs = 100'000;
+  static constexpr uint64_t kTryNs = 50'000, kMostNs = 200'000;
+  static constexpr uint64_t kRewardNs = 5'000, kSavingNs = 500;
+  uint64_t credit_ns_ = kMostNs, spin_ns_ = 0;
 };
 
 struct alignas(64) Bell {
