@@ -5,8 +5,7 @@
 # core does not compile.
 
 add_library(flotilla_flags INTERFACE)
-# -ffp-contract=off: a * b + c rounds the same on every CPU, with or without FMA instructions.
-target_compile_options(flotilla_flags INTERFACE -Wall -Wextra -Werror -ffp-contract=off)
+target_compile_options(flotilla_flags INTERFACE -Wall -Wextra -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # g++ 12 and 13 see overlaps and bounds errors in std::string and fmt that are not there (GCC bug
   # 105651 and its like); the sanitizers look for the real ones.

@@ -48,7 +48,7 @@ void add_doctor_command(CLI::App& app, Program& program) {
   app.add_subcommand("doctor", "show what was found and try every back end")->callback([&program] {
     fmt::print("{:<18} {}\n", "program", kVersionLine);
     fmt::print("{:<18} {} x {}\n", "cpu", cpu_count(), cpu_model());
-    fmt::print("{:<18} {}\n", "kernels", cpu_features());
+    fmt::print("{:<18} {}\n", "vectors", cpu_features());
     fmt::print("{:<18} {} available\n", "memory", human_bytes(available_memory_bytes()));
     const bool healthy = try_backends(program.registry);
     program.exit_status = healthy ? 0 : exit_status(ErrorCode::kCheckFailed);

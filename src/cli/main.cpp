@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 
 #include "cli/command.h"
@@ -22,12 +23,18 @@ namespace {
 constexpr const char* kFooter =
     "The launcher script ./flotilla adds: build, test, format, clean, doctor.\n"
     "Exit status: 0 ok, 1 a check failed, 2 usage, 3 environment failure, 4 data file,\n"
-    "5 numeric failure, 130 interrupted.";
+    "5 numeric failure, 70 refused by the system, 130 interrupted.";
 
 // Says it on stderr, which may be closed.
 int fail(const std::string& message, ErrorCode code) {
   std::fputs(("flotilla: " + message + "\n").c_str(), stderr);
   return exit_status(code);
+}
+
+// The status to end with: output that did not arrive is a failure, too.
+int ended(int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  return fail("cannot write to stdout", ErrorCode::kInternal);
 }
 
 // The command that the arguments name, as far as they name one.
@@ -84,12 +91,9 @@ int run(int argc, char** argv, Program& program) {
   }
   try {
     app.parse(argc, argv);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      return fail("cannot write to stdout", ErrorCode::kInternal);
-    }
-    return program.exit_status;
+    return ended(program.exit_status);
   } catch (const CLI::Success& request) {  // --help, --version
-    return app.exit(request);
+    return ended(app.exit(request));
   } catch (const CLI::ParseError& error) {
     return fail(error.what(), ErrorCode::kUsage);
   } catch (const Error& error) {
@@ -106,6 +110,8 @@ int main(int argc, char** argv) {
   flotilla::Program program;
   flotilla::register_domains(program.registry);
   if (const auto status = flotilla::run_if_worker(argc, argv, program.registry)) return *status;
+  // A file-size limit shows as an error where memory is reserved, not as a signal.
+  std::signal(SIGXFSZ, SIG_IGN);
   flotilla::install_interrupt_handler(flotilla::kInterruptGraceSeconds);
   return flotilla::run(argc, argv, program);
 }

@@ -74,13 +74,14 @@ std::string ArenaLayout::describe() const {
   std::vector<Entry> sorted = entries_;
   std::ranges::stable_sort(sorted, std::ranges::greater{}, &Entry::bytes);
   std::vector<std::string> parts;
+  parts.reserve(sorted.size());
   for (const Entry& entry : sorted) parts.push_back(entry.name + " " + human_bytes(entry.bytes));
   return join(parts, ", ");
 }
 
 Arena::Arena(const ArenaLayout& layout, Backing backing)
     : bytes_(std::max(layout.bytes(), kRowAlignment)) {
-  require_memory(bytes_, "the batch of environments");
+  require_memory(bytes_, "the batch of environments (" + layout.describe() + ")");
   if (backing == Backing::kPrivate) {
     base_ = map(bytes_, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     return;

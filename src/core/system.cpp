@@ -56,12 +56,9 @@ void on_interrupt(int) {
 }  // namespace
 
 int cpu_count() {
-  static const int count = [] {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-    return std::max(1, CPU_COUNT(&set));
-  }();
-  return count;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
 }
 
 std::string cpu_model() {

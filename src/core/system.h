@@ -8,7 +8,7 @@ namespace flotilla {
 
 int cpu_count();             // CPUs this process may use
 std::string cpu_model();     // "Intel(R) Xeon(R) Processor"
-std::string cpu_features();  // "avx2 avx512f ...": the ones kernels are chosen by
+std::string cpu_features();  // "avx2 avx512f ...": the vector instructions it has
 
 uint64_t available_memory_bytes();  // what can still be allocated: free memory, cgroup limit
 uint64_t resident_bytes();          // of this process

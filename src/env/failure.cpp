@@ -45,7 +45,7 @@ nlohmann::json parse_bundle(const std::string& path) {
   std::string text(size, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) not_a_bundle(path, "it is not a JSON object");
   return json;
 }

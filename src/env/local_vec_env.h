@@ -26,9 +26,9 @@ class LocalVecEnv final : public VecEnv {
   std::byte* current_bank(int) const override { return bank(0); }
   void run_part(const Request& request, int part);
 
-  ThreadPool pool_;
   Job jobs_[kMaxGroups];
   std::unique_ptr<Watchdog> watchdog_;
+  ThreadPool pool_;  // last: its threads end before anything they use
 };
 
 }  // namespace flotilla

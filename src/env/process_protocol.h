@@ -37,6 +37,7 @@ struct Channel {
   // Left by the signal handler of a worker that crashed.
   std::atomic<int32_t> signal{0};
   std::atomic<bool> signal_from_outside{false};
+  std::atomic<bool> signal_has_address{false};
   std::atomic<uint64_t> signal_address{0};
 
   char start_error[480] = {};

@@ -1,21 +1,15 @@
 #include "env/process_vec_env.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstring>
-#include <fstream>
 
 #include "core/clock.h"
-#include "core/log.h"
 #include "env/worker.h"
-
-extern char** environ;
 
 namespace flotilla {
 namespace {
@@ -24,16 +18,9 @@ namespace {
 // a step.
 constexpr double kLookEvery = 0.005;
 constexpr double kStopGrace = 1.0;
-
-uint64_t machine_oom_kills() {
-  std::ifstream file("/proc/vmstat");
-  std::string key;
-  uint64_t value = 0;
-  while (file >> key >> value) {
-    if (key == "oom_kill") return value;
-  }
-  return 0;
-}
+constexpr double kStoppedAfter = 0.5;  // seconds between two looks
+// How often a worker may be ended from outside over the same work before the env is blamed.
+constexpr int kMaxRepeats = 5;
 
 double seconds_of(const rusage& usage) {
   const auto seconds = [](const timeval& t) {
@@ -42,39 +29,14 @@ double seconds_of(const rusage& usage) {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// Starts this same program as a worker. The segment is its only inherited file besides stderr;
-// what an env prints goes there too, so that stdout stays the caller's.
-pid_t spawn(int segment_fd, std::vector<std::string> arguments) {
-  constexpr int kWorkerFd = 3;
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  if (fcntl(STDERR_FILENO, F_GETFD) >= 0) {
-    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-  } else {
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  }
-  posix_spawn_file_actions_adddup2(&actions, segment_fd, kWorkerFd);
-  posix_spawn_file_actions_addclosefrom_np(&actions, kWorkerFd + 1);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+double seconds_since(uint64_t ns) { return static_cast<double>(now_ns() - ns) * 1e-9; }
 
-  std::string program = "/proc/self/exe";
-  std::vector<char*> argv{program.data()};
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  pid_t pid = -1;
-  const int refusal =
-      posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  errno = refusal;
-  if (refusal != 0) throw_errno(ErrorCode::kInternal, "cannot start a worker process");
-  return pid;
+// A program may have been started with SIGCHLD ignored; then the system keeps no exit status, and
+// nobody could tell why a worker ended.
+void keep_exit_statuses() {
+  struct sigaction current {};
+  sigaction(SIGCHLD, nullptr, &current);
+  if (current.sa_handler == SIG_IGN) std::signal(SIGCHLD, SIG_DFL);
 }
 
 }  // namespace
@@ -87,7 +49,7 @@ ProcessVecEnv::ProcessVecEnv(const EnvType& type, const Config& config, const Ve
   config_ = layout.add<char>("config", 1, config_yaml_.size() + 1);
   allocate(std::move(layout), Arena::Backing::kShared, options.workers, 2);
   fill_control(control_.offset);
-  oom_kills_ = machine_oom_kills();
+  keep_exit_statuses();
   try {
     start_all();
   } catch (...) {
@@ -133,16 +95,13 @@ void ProcessVecEnv::start_worker(int index) {
   channel.bell.sleepers.store(0);
   Worker& worker = workers_[static_cast<size_t>(index)];
   if (options_.start_method == StartMethod::kSpawn) {
-    worker.pid = spawn(arena_->fd(), worker_arguments(3, arena_->bytes(), control_.offset, index));
+    worker.pid = spawn_worker(
+        arena_->fd(), worker_arguments(kSegmentFd, arena_->bytes(), control_.offset, index));
   } else {
-    worker.pid = fork();
-    if (worker.pid < 0) throw_errno(ErrorCode::kInternal, "cannot fork a worker process");
-    if (worker.pid == 0) {
-      dup2(STDERR_FILENO, STDOUT_FILENO);
+    worker.pid = fork_worker([this, index] {
       follow_parent(segment_.control->parent);
       work(segment_, *kernel_, index);
-      _exit(0);
-    }
+    });
   }
   worker.progress = progress_of(index);
   worker.since_ns = now_ns();
@@ -152,32 +111,27 @@ void ProcessVecEnv::start_worker(int index) {
 void ProcessVecEnv::wait_until_ready(int index) {
   const Deadline deadline = Deadline::after(options_.start_timeout_s);
   const Channel& channel = segment_.channel(index);
+  const auto fail = [&](const std::string& how) {
+    throw Error(ErrorCode::kEnvironment,
+                fmt::format("worker {} of '{}' {}", index, env_name_, how));
+  };
+  int kills = 0;
   while (true) {
     const uint32_t heard = segment_.control->done_bell.heard();
-    const uint32_t ready = channel.ready.load();
-    if (ready == 1) return;
-    if (ready == 2) {
-      throw Error(ErrorCode::kEnvironment, fmt::format("worker {} of '{}' could not start: {}",
-                                                       index, env_name_, channel.start_error));
-    }
-    int status = 0;
+    if (channel.ready.load() == 1) return;
+    if (channel.ready.load() == 2) fail(std::string("could not start: ") + channel.start_error);
     Worker& worker = workers_[static_cast<size_t>(index)];
+    int status = 0;
     if (waitpid(worker.pid, &status, WNOHANG) == worker.pid) {
       worker.pid = -1;
-      if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
-        report(-1, {}, {}, "worker " + describe_wait_status(status) + " while starting", true);
-        require_restart_budget();
-        start_worker(index);
-        continue;
-      }
-      throw Error(ErrorCode::kEnvironment, fmt::format("worker {} of '{}' {} while starting", index,
-                                                       env_name_, describe_wait_status(status)));
+      const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+      if (!killed || ++kills == kMaxRepeats) fail(describe_wait_status(status) + " while starting");
+      report(-1, {}, "worker " + describe_wait_status(status) + " while starting", true);
+      require_restart_budget();
+      start_worker(index);
+      continue;
     }
-    if (deadline.passed()) {
-      throw Error(ErrorCode::kEnvironment,
-                  fmt::format("worker {} of '{}' did not start within {} s", index, env_name_,
-                              options_.start_timeout_s));
-    }
+    if (deadline.passed()) fail(fmt::format("did not start within {} s", options_.start_timeout_s));
     segment_.control->done_bell.wait(heard, patience_, Deadline::after(kLookEvery));
   }
 }
@@ -186,10 +140,14 @@ std::byte* ProcessVecEnv::current_bank(int group) const {
   return segment_.bank(segment_.control->commands[group].sequence.load() + 1);
 }
 
-void ProcessVecEnv::start_request(const Request& request) {
+void ProcessVecEnv::require_workers() const {
   if (broken_) {
     throw Error(ErrorCode::kEnvironment, "the workers of '" + env_name_ + "' were lost");
   }
+}
+
+void ProcessVecEnv::start_request(const Request& request) {
+  require_workers();
   Command& command = segment_.control->commands[request.group];
   command.is_reset = request.op == Request::Op::kReset;
   command.on_failure = options_.on_failure;
@@ -202,44 +160,57 @@ void ProcessVecEnv::start_request(const Request& request) {
 }
 
 void ProcessVecEnv::finish_request(const Request& request) {
+  require_workers();
   const uint32_t sequence = segment_.control->commands[request.group].sequence.load();
   Bell& bell = segment_.control->done_bell;
+  last_look_ns_ = now_ns();
   while (true) {
     const uint32_t heard = bell.heard();
     if (segment_.all_done(request.group, sequence)) return;
-    if (!bell.wait(heard, patience_, Deadline::after(kLookEvery))) look_after(request);
+    if (!bell.wait(heard, patience_, Deadline::after(kLookEvery))) look_after_workers();
   }
 }
 
-void ProcessVecEnv::look_after(const Request& request) {
+void ProcessVecEnv::look_after_workers() {
+  // A long time between two looks: this process itself was stopped, and the workers with it. Their
+  // time starts anew.
+  const bool was_stopped = seconds_since(last_look_ns_) > kStoppedAfter;
+  last_look_ns_ = now_ns();
   try {
-    for (int w = 0; w < options_.workers; ++w) look_at(w, request);
+    for (int w = 0; w < options_.workers; ++w) {
+      Worker& worker = workers_[static_cast<size_t>(w)];
+      if (was_stopped) worker.since_ns = last_look_ns_;
+      if (was_stopped && worker.stopped_ns != 0) worker.stopped_ns = last_look_ns_;
+      look_at(w);
+    }
   } catch (...) {
     broken_ = true;
     throw;
   }
 }
 
-void ProcessVecEnv::look_at(int index, const Request& request) {
+void ProcessVecEnv::look_at(int index) {
   Worker& worker = workers_[static_cast<size_t>(index)];
   int status = 0;
   rusage usage{};
   const pid_t changed = wait4(worker.pid, &status, WNOHANG | WUNTRACED | WCONTINUED, &usage);
-  if (changed == worker.pid && (WIFEXITED(status) || WIFSIGNALED(status))) {
+  if (changed < 0) {
+    worker.pid = -1;
+    replace(index, {"worker is gone, and the system does not say why", false});
+  } else if (changed > 0 && (WIFEXITED(status) || WIFSIGNALED(status))) {
     reaped_cpu_s_ += seconds_of(usage);
     worker.pid = -1;
-    replace(index, status, "", request);
-    return;
-  }
-  if (changed == worker.pid) worker.stopped_ns = WIFSTOPPED(status) ? now_ns() : 0;
-  const auto since = [](uint64_t ns) { return static_cast<double>(now_ns() - ns) * 1e-9; };
-  if (worker.stopped_ns != 0 && since(worker.stopped_ns) > options_.stopped_grace_s) {
+    replace(index, post_mortem_.examine(status, segment_.channel(index)));
+  } else if (changed > 0) {
+    worker.since_ns = now_ns();
+    worker.stopped_ns = WIFSTOPPED(status) ? now_ns() : 0;
+  } else if (worker.stopped_ns != 0) {
+    if (seconds_since(worker.stopped_ns) < options_.stopped_grace_s) return;
     kill_worker(index);
-    replace(index, 0, "worker stopped by a signal", request);
-  } else if (worker.stopped_ns == 0 && is_hung(index)) {
-    const std::string cause = fmt::format("hung for {} s", options_.step_timeout_s);
+    replace(index, {"worker stopped by a signal", true});
+  } else if (is_hung(index)) {
     kill_worker(index);
-    replace(index, 0, cause, request);
+    replace(index, {fmt::format("hung for {} s", options_.step_timeout_s), false});
   }
 }
 
@@ -267,7 +238,7 @@ bool ProcessVecEnv::is_hung(int index) {
     worker.since_ns = now_ns();
     return false;
   }
-  return static_cast<double>(now_ns() - worker.since_ns) * 1e-9 > options_.step_timeout_s;
+  return seconds_since(worker.since_ns) > options_.step_timeout_s;
 }
 
 int ProcessVecEnv::culprit(int index) const {
@@ -277,44 +248,31 @@ int ProcessVecEnv::culprit(int index) const {
   return -1;
 }
 
-std::string ProcessVecEnv::cause_of_death(int index, int status, bool& from_outside) {
-  const Channel& channel = segment_.channel(index);
-  std::string cause = "worker " + describe_wait_status(status);
-  from_outside = false;
-  if (!WIFSIGNALED(status)) return cause;
-  if (WTERMSIG(status) == SIGKILL) {
-    const uint64_t kills = machine_oom_kills();
-    from_outside = kills == oom_kills_;
-    oom_kills_ = kills;
-    return cause + (from_outside ? " from outside" : " by the kernel: out of memory");
-  }
-  if (channel.signal.load() == 0) {  // a signal the worker does not catch
-    from_outside = true;
-    return cause + " from outside";
-  }
-  from_outside = channel.signal_from_outside.load();
-  if (from_outside) return cause + " from outside";
-  if (WTERMSIG(status) == SIGABRT) return cause;
-  return cause + fmt::format(" at address {:#x}", channel.signal_address.load());
+int ProcessVecEnv::group_of(int env) const {
+  int index = 0;
+  while (env >= group(index).end) ++index;
+  return index;
 }
 
-// `unusual_cause` is set when the worker did not die by itself but was ended by us.
-void ProcessVecEnv::replace(int index, int status, const std::string& unusual_cause,
-                            const Request& request) {
-  bool from_outside = false;
-  std::string cause = unusual_cause;
-  if (cause.empty()) {
-    cause = cause_of_death(index, status, from_outside);
-  } else {
-    from_outside = !cause.starts_with("hung");
-  }
+// Counts the deaths of a worker over one and the same work. Ends from outside are repeated, but not
+// for ever: an env can kill its worker in ways that look like it.
+int ProcessVecEnv::deaths_in_a_row(int index) {
+  Worker& worker = workers_[static_cast<size_t>(index)];
+  uint64_t done = 0;
+  for (int g = 0; g < groups(); ++g) done += segment_.channel(index).done[g].load();
+  worker.deaths = done == worker.done_at_death ? worker.deaths + 1 : 1;
+  worker.done_at_death = done;
+  return worker.deaths;
+}
+
+void ProcessVecEnv::replace(int index, const Death& death) {
+  const bool repeats = deaths_in_a_row(index) < kMaxRepeats;
   const int env = culprit(index);
-  if (from_outside || env < 0) {
-    FailureNote note;
-    if (env >= 0) note.set(Phase::kStep, slot_header(current_bank(request.group), env), "");
-    report(env, note, request, cause, true);
+  if (env < 0 || (death.from_outside && repeats)) {
+    report(env, env < 0 ? FailureNote{} : note_of(index, env), death.cause, true);
+    if (!repeats) throw_last_failure("; it keeps dying");
   } else {
-    blame(index, env, cause, request);
+    blame(index, env, death.cause);
   }
   require_restart_budget();
   forget_attempt(index);
@@ -322,22 +280,28 @@ void ProcessVecEnv::replace(int index, int status, const std::string& unusual_ca
   wait_until_ready(index);
 }
 
+// Where the env stood when its worker ended.
+FailureNote ProcessVecEnv::note_of(int index, int env) const {
+  const int g = group_of(env);
+  const uint32_t sequence = segment_.control->commands[g].sequence.load();
+  const Phase phase = lane(index, g).phase.load();
+  // A reset inside a step has already noted where its generator stood.
+  std::byte* bank = segment_.bank(phase == Phase::kReset ? sequence + 1 : sequence);
+  FailureNote note;
+  note.set(phase, slot_header(bank, env), "");
+  return note;
+}
+
 // Marks the env in the slots the repeated command will read, so that the next worker treats its
 // step as failed instead of making it again.
-void ProcessVecEnv::blame(int index, int env, const std::string& cause, const Request& request) {
-  int group_index = 0;
-  while (env >= group(group_index).end) ++group_index;
-  const uint32_t sequence = segment_.control->commands[group_index].sequence.load();
+void ProcessVecEnv::blame(int index, int env, const std::string& cause) {
+  const FailureNote note = note_of(index, env);
+  const uint32_t sequence = segment_.control->commands[group_of(env)].sequence.load();
   SlotHeader& before = slot_header(segment_.bank(sequence), env);
-  const Phase phase = lane(index, group_index).phase.load();
-  FailureNote note;
-  // A reset inside a step has already noted where its generator stood.
-  note.set(phase, phase == Phase::kReset ? slot_header(segment_.bank(sequence + 1), env) : before,
-           "");
   ++before.failures;
   before.status = SlotStatus::kFailed;
   if (options_.on_failure == OnFailure::kStop) retire_rest(index);
-  report(env, note, request, cause, false);
+  report(env, note, cause, false);
 }
 
 // The run stops: the worker's other envs are not stepped any more, for they may hang as well.
@@ -384,7 +348,7 @@ void ProcessVecEnv::stop_all() {
     Worker& worker = workers_[w];
     while (worker.pid >= 0 && !deadline.passed()) {
       rusage usage{};
-      if (wait4(worker.pid, nullptr, WNOHANG, &usage) == worker.pid) {
+      if (wait4(worker.pid, nullptr, WNOHANG, &usage) != 0) {
         reaped_cpu_s_ += seconds_of(usage);
         worker.pid = -1;
       } else {

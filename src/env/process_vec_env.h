@@ -7,6 +7,7 @@
 
 #include "env/process_protocol.h"
 #include "env/vec_env.h"
+#include "env/worker_process.h"
 
 namespace flotilla {
 
@@ -26,6 +27,8 @@ class ProcessVecEnv final : public VecEnv {
     uint64_t progress = 0;
     uint64_t since_ns = 0;
     uint64_t stopped_ns = 0;  // when it was first seen stopped by a signal; 0: it is not
+    int deaths = 0;           // over the same work
+    uint64_t done_at_death = UINT64_MAX;
   };
 
   void start_request(const Request& request) override;
@@ -33,17 +36,20 @@ class ProcessVecEnv final : public VecEnv {
   std::byte* current_bank(int group) const override;
 
   void fill_control(size_t control_offset);
-  void start_worker(int index);
   void start_all();
+  void start_worker(int index);
   void wait_until_ready(int index);
-  void look_after(const Request& request);
-  void look_at(int index, const Request& request);
+  void require_workers() const;
+  void look_after_workers();
+  void look_at(int index);
   bool is_hung(int index);
-  void replace(int index, int status, const std::string& unusual_cause, const Request& request);
-  void blame(int index, int env, const std::string& cause, const Request& request);
+  int deaths_in_a_row(int index);
+  void replace(int index, const Death& death);
+  void blame(int index, int env, const std::string& cause);
   void retire_rest(int index);
   void forget_attempt(int index);
-  std::string cause_of_death(int index, int status, bool& from_outside);
+  FailureNote note_of(int index, int env) const;
+  int group_of(int env) const;
   uint64_t progress_of(int index) const;
   int culprit(int index) const;
   void kill_worker(int index);
@@ -56,8 +62,9 @@ class ProcessVecEnv final : public VecEnv {
   Patience patience_;
   std::vector<Worker> workers_;
   double reaped_cpu_s_ = 0;  // of workers that are gone
-  uint64_t oom_kills_ = 0;   // of the machine, when last looked
-  bool broken_ = false;      // workers were lost for good
+  PostMortem post_mortem_;
+  uint64_t last_look_ns_ = 0;
+  bool broken_ = false;  // workers were lost for good
 };
 
 }  // namespace flotilla

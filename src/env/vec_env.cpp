@@ -154,6 +154,7 @@ void VecEnv::reset(uint64_t seed, const StepView& out) {
     }
     const Request request{
         .op = Request::Op::kReset, .group = g, .seed = seed, .actions = {}, .view = out};
+    in_flight_[g] = request;
     start_request(request);
     complete(request);
   }
@@ -208,13 +209,12 @@ void VecEnv::collect_notes(const Request& request) {
     if (note.count == 0) continue;
     out_of_service_ |= note.out_of_service;
     restarts_ += static_cast<int>(note.count) - 1;  // report() counts the last
-    report(env, note, request, std::string("threw: ") + note.what, false);
+    report(env, note, std::string("threw: ") + note.what, false);
     note = FailureNote{};
   }
 }
 
-void VecEnv::report(int env, const FailureNote& note, const Request& request,
-                    const std::string& cause, bool repeated) {
+void VecEnv::report(int env, const FailureNote& note, const std::string& cause, bool repeated) {
   FailureReport failure{.env_name = env_name_,
                         .env = env,
                         .seed = seed_,
@@ -225,10 +225,14 @@ void VecEnv::report(int env, const FailureNote& note, const Request& request,
                         .cause = cause,
                         .repeated = repeated,
                         .bundle = ""};
-  const bool has_action =
-      env >= 0 && note.phase == Phase::kStep && request.op == Request::Op::kStep;
-  if (has_action) failure.action = describe_action(spec(), request.actions, env);
-  if (!repeated && env >= 0) write_bundle(failure, note, request);
+  if (env >= 0) {
+    int g = 0;
+    while (env >= group(g).end) ++g;
+    const Request& request = in_flight_[g];
+    const bool has_action = note.phase == Phase::kStep && request.op == Request::Op::kStep;
+    if (has_action) failure.action = describe_action(spec(), request.actions, env);
+    if (!repeated) write_bundle(failure, note, g);
+  }
   if (options_.on_failure == OnFailure::kRestart || repeated) ++restarts_;
   if (options_.on_failure == OnFailure::kDrop && !repeated) ++dropped_;
   // With `stop`, the exception that follows says it all.
@@ -238,7 +242,7 @@ void VecEnv::report(int env, const FailureNote& note, const Request& request,
   failures_.push_back(std::move(failure));
 }
 
-void VecEnv::write_bundle(FailureReport& failure, const FailureNote& note, const Request& request) {
+void VecEnv::write_bundle(FailureReport& failure, const FailureNote& note, int group) {
   if (options_.crash_dir.empty() || bundles_ >= kMaxBundles) return;
   CrashBundle bundle{.env_name = env_name_,
                      .config_yaml = config_yaml_,
@@ -253,7 +257,7 @@ void VecEnv::write_bundle(FailureReport& failure, const FailureNote& note, const
                      .cause = failure.cause};
   if (note.phase == Phase::kStep) {
     const uint64_t wanted = uint64_t{note.length} + 1;
-    bundle.actions = action_log_.last(failure.env, steps_[request.group], wanted);
+    bundle.actions = action_log_.last(failure.env, steps_[group], wanted);
     bundle.steps_lost = wanted - bundle.actions.size();
   }
   const std::string path = fmt::format("{}/{}-seed{}-env{}-episode{}.json", options_.crash_dir,
@@ -277,10 +281,13 @@ void VecEnv::throw_if_over(size_t first_failure) const {
   if (dropped_ == num_envs()) throw EnvFailure(first, "; no environment is left");
 }
 
+void VecEnv::throw_last_failure(const std::string& consequence) const {
+  throw EnvFailure(failures_.back(), consequence);
+}
+
 void VecEnv::require_restart_budget() const {
   if (options_.on_failure == OnFailure::kStop || restarts_ <= options_.restart_budget) return;
-  throw EnvFailure(failures_.back(),
-                   fmt::format("; the restart budget of {} is used up", options_.restart_budget));
+  throw_last_failure(fmt::format("; the restart budget of {} is used up", options_.restart_budget));
 }
 
 void VecEnv::check_idle(const char* operation) const {

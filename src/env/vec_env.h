@@ -141,10 +141,10 @@ class VecEnv {
   int lanes() const { return lane_count_; }
 
   // Takes a failure into account: logs it, writes its bundle, counts a restart.
-  void report(int env, const FailureNote& note, const Request& request, const std::string& cause,
-              bool repeated);
+  void report(int env, const FailureNote& note, const std::string& cause, bool repeated);
   // Throws EnvFailure when the failure reported last was one too many.
   void require_restart_budget() const;
+  [[noreturn]] void throw_last_failure(const std::string& consequence) const;
 
   const std::string env_name_;
   const std::string config_yaml_;
@@ -159,11 +159,10 @@ class VecEnv {
   void check_idle(const char* operation) const;
   void check_view(const StepView& view) const;
   void check_actions_place(ActionView actions) const;
-  void run_request(const Request& request);
   void complete(const Request& request);
   void collect_notes(const Request& request);
   void throw_if_over(size_t first_failure) const;
-  void write_bundle(FailureReport& failure, const FailureNote& note, const Request& request);
+  void write_bundle(FailureReport& failure, const FailureNote& note, int group);
 
   int lane_count_ = 1;
   uint64_t seed_ = 0;

@@ -24,6 +24,8 @@ Channel* g_channel = nullptr;  // for the signal handler; a worker has one
 void on_crash(int signal, siginfo_t* info, void*) {
   const bool from_outside = info->si_code <= 0 && info->si_pid != getpid();
   g_channel->signal_from_outside.store(from_outside);
+  // Only a fault of the processor has an address; of a sent signal that place holds the sender.
+  g_channel->signal_has_address.store(info->si_code > 0);
   g_channel->signal_address.store(reinterpret_cast<uint64_t>(info->si_addr));
   g_channel->signal.store(signal);
   struct sigaction fallback {};
@@ -43,7 +45,8 @@ void install_signal_handlers(Channel& channel) {
   struct sigaction crash {};
   crash.sa_sigaction = on_crash;
   crash.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+  for (const int signal :
+       {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPIPE, SIGTRAP, SIGSYS, SIGXCPU, SIGXFSZ}) {
     sigaction(signal, &crash, nullptr);
   }
   // Ctrl-C reaches the whole process group; when to end is the parent's decision.

@@ -1,0 +1,40 @@
+// Starting worker processes, and telling why one ended.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "env/process_protocol.h"
+
+namespace flotilla {
+
+// Starts this same program as a worker. The segment is its only inherited file besides stderr;
+// what an env prints goes there too, so that stdout stays the caller's.
+pid_t spawn_worker(int segment_fd, std::vector<std::string> arguments);
+
+// Runs `body` in a child that is a copy of this process, and ends the child with it.
+pid_t fork_worker(const std::function<void()>& body);
+
+constexpr int kSegmentFd = 3;  // where a spawned worker finds the segment
+
+// How a worker came to its end.
+struct Death {
+  std::string cause;          // "worker killed by signal 11 (SIGSEGV) at address 0x0"
+  bool from_outside = false;  // somebody else ended it: no fault of the env it was in
+};
+
+class PostMortem {
+ public:
+  PostMortem();
+  // `status` as wait4() gives it; `channel` of the dead worker.
+  Death examine(int status, const Channel& channel);
+
+ private:
+  uint64_t oom_kills_;  // by the kernel, when last looked
+};
+
+}  // namespace flotilla
