@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -25,7 +26,12 @@ int run_checks(const EnvType& type, const Config& config, const Config& flags, b
   const ConformanceOptions options{.seed = static_cast<uint64_t>(flags.get_integer("seed")),
                                    .steps = static_cast<int>(flags.get_integer("steps")),
                                    .num_envs = static_cast<int>(flags.get_integer("num_envs"))};
-  const std::vector<CheckResult> results = check_env(type, config, options);
+  const auto show = [json](const CheckResult& r) {
+    if (json) return;
+    fmt::print("{:<4} {:<14} {}\n", r.passed ? "ok" : "FAIL", r.name, r.detail);
+    std::fflush(stdout);
+  };
+  const std::vector<CheckResult> results = check_env(type, config, options, show);
   const auto failed = std::ranges::count(results, false, &CheckResult::passed);
   if (json) {
     nlohmann::ordered_json checks = nlohmann::ordered_json::array();
@@ -36,9 +42,6 @@ int run_checks(const EnvType& type, const Config& config, const Config& flags, b
         {"env", type.name}, {"passed", failed == 0}, {"checks", checks}};
     fmt::print("{}\n", line.dump());
   } else {
-    for (const CheckResult& r : results) {
-      fmt::print("{:<4} {:<14} {}\n", r.passed ? "ok" : "FAIL", r.name, r.detail);
-    }
     fmt::print("{}: {} of {} checks passed\n", type.name,
                results.size() - static_cast<size_t>(failed), results.size());
   }

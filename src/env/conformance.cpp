@@ -15,6 +15,9 @@
 namespace flotilla {
 namespace {
 
+constexpr size_t kGates = 2;  // the first checks, without which the others make no sense
+constexpr double kHangSeconds = 10;
+
 struct Violation {
   std::string what;
 };
@@ -94,6 +97,19 @@ class Kit {
  public:
   Kit(const EnvType& type, const Config& config, const ConformanceOptions& options)
       : type_(type), config_(config), options_(options) {}
+
+  // In a worker process, where a crash or a hang costs nothing.
+  std::string survives() {
+    VecOptions options = vec(Backend::kProcesses, 1);
+    options.step_timeout_s = kHangSeconds;
+    try {
+      trajectory(options);
+    } catch (const EnvFailure& failure) {
+      // Exceptions are for the other checks.
+      if (!failure.report().cause.starts_with("threw")) throw;
+    }
+    return fmt::format("{} steps in a worker process", options_.steps);
+  }
 
   std::string spec() {
     const EnvSpec spec = type_.make_kernel(config_, 0)->spec();
@@ -352,10 +368,12 @@ class Kit {
 }  // namespace
 
 std::vector<CheckResult> check_env(const EnvType& type, const Config& config,
-                                   const ConformanceOptions& options) {
+                                   const ConformanceOptions& options,
+                                   const std::function<void(const CheckResult&)>& show) {
   Kit kit(type, config, options);
   const std::vector<std::pair<const char*, std::string (Kit::*)()>> checks = {
       {"spec", &Kit::spec},
+      {"survives", &Kit::survives},
       {"bounds", &Kit::bounds},
       {"written whole", &Kit::written_whole},
       {"statistics", &Kit::statistics},
@@ -376,6 +394,8 @@ std::vector<CheckResult> check_env(const EnvType& type, const Config& config,
     } catch (const std::exception& error) {
       results.push_back({name, false, error.what()});
     }
+    if (show) show(results.back());
+    if (results.size() <= kGates && !results.back().passed) break;
   }
   return results;
 }

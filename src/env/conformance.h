@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,11 @@ struct ConformanceOptions {
   int num_envs = 7;  // odd, so that no partition is even
 };
 
-// Runs all checks; a check that fails does not stop the others.
+// Runs all checks and shows each result as it comes. A check that fails does not stop the others,
+// but for the first two: an env whose spec is wrong, or that kills or blocks its process, goes no
+// further.
 std::vector<CheckResult> check_env(const EnvType& type, const Config& config,
-                                   const ConformanceOptions& options);
+                                   const ConformanceOptions& options,
+                                   const std::function<void(const CheckResult&)>& show = nullptr);
 
 }  // namespace flotilla

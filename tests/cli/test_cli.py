@@ -371,6 +371,14 @@ class Bench(CliTest):
             self.assertGreaterEqual(closed.returncode, 0)
 
 
+    def test_a_file_size_limit_is_a_clear_error(self):
+        command = f"ulimit -f 10; exec '{BINARY}' bench env cartpole --backend processes"
+        result = subprocess.run(["bash", "-c", f"{command} --num-envs 100000"], cwd=self.dir,
+                                capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, r"^flotilla: the environments need [0-9.]+ MiB of shared"
+                                        r" memory, and the system gave none: File too large\n$")
+
     def test_output_that_cannot_be_written_is_an_error(self):
         with open("/dev/full", "w", encoding="utf-8") as full:
             result = subprocess.run([BINARY, "bench", "env", "cartpole", "--seconds", "0.01"],
@@ -396,13 +404,20 @@ class Check(CliTest):
                 line = json.loads(result.stdout)
                 failed = [check for check in line["checks"] if not check["passed"]]
                 self.assertEqual((failed, line["passed"], result.returncode), ([], True, 0))
-                self.assertEqual((line["env"], len(line["checks"])), (env, 11))
+                self.assertEqual((line["env"], len(line["checks"])), (env, 12))
 
     def test_a_failing_env_fails_the_checks(self):
         result = self.run_cli("check", "faulty", "fault=throw", "fault_step=20")
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stdout, r"FAIL bounds +env \d of 'faulty' failed in step: threw")
-        self.assertRegex(result.stdout.splitlines()[-1], r"faulty: \d of 11 checks passed")
+        self.assertRegex(result.stdout.splitlines()[-1], r"faulty: \d of 12 checks passed")
+
+
+    def test_an_env_that_crashes_or_hangs_does_not_take_the_check_along(self):
+        result = self.run_cli("check", "faulty", "fault=segv")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, r"(?m)^FAIL survives .*SIGSEGV")
+        self.assertTrue(result.stdout.endswith("faulty: 1 of 2 checks passed\n"), result.stdout)
 
 
 class Failures(CliTest):

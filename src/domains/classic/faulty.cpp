@@ -1,5 +1,6 @@
 #include "domains/classic/faulty.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <stdexcept>
@@ -16,6 +17,7 @@ Faulty::Faulty(const Config& config)
   if (fault == "abort") fault_ = Fault::kAbort;
   if (fault == "exit") fault_ = Fault::kExit;
   if (fault == "hang") fault_ = Fault::kHang;
+  if (fault == "kill") fault_ = Fault::kKill;
 
   spec_.name = "faulty";
   spec_.obs = ObsSpace::float32({0, -1, -1, 0}, {1, 2, 1, 1});
@@ -43,6 +45,9 @@ __attribute__((no_sanitize("undefined"))) void Faulty::fail(const std::string& w
         const timespec pause{.tv_sec = 0, .tv_nsec = 10'000'000};
         nanosleep(&pause, nullptr);
       }
+    case Fault::kKill:
+      std::raise(SIGKILL);
+      break;
     case Fault::kNone:
     case Fault::kThrow:
       break;

@@ -27,9 +27,9 @@ class Faulty {
     Schema schema;
     schema
         .integer("time_limit", 100, {1, 1'000'000'000}, "steps after which an episode is truncated")
-        .choice("fault", "none", {"none", "throw", "segv", "abort", "exit", "hang"},
+        .choice("fault", "none", {"none", "throw", "segv", "abort", "exit", "hang", "kill"},
                 "what goes wrong: an exception, a write through a null pointer, abort(), exit with "
-                "status 7, a call that never returns")
+                "status 7, a call that never returns, SIGKILL to its own process")
         .choice("where", "step", {"step", "reset"}, "the call in which it goes wrong")
         .integer("fault_step", 50, {1, 1'000'000'000},
                  "where = step: first step of an episode, counted from 1, that can fail")
@@ -82,7 +82,7 @@ class Faulty {
   }
 
  private:
-  enum class Fault { kNone, kThrow, kSegv, kAbort, kExit, kHang };
+  enum class Fault { kNone, kThrow, kSegv, kAbort, kExit, kHang, kKill };
 
   static int illegal_choice(const State& s) { return s.steps % 2 == 1 ? s.steps % 3 : -1; }
 

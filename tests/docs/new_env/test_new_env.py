@@ -50,7 +50,7 @@ class Program(unittest.TestCase):
         lines = result.stdout.splitlines()
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         for env in ("echo", "hike"):
-            self.assertEqual(sum(line.startswith(f"ok   {env}: ") for line in lines), 11, lines)
+            self.assertEqual(sum(line.startswith(f"ok   {env}: ") for line in lines), 12, lines)
 
     def test_the_table_of_autoreset(self):
         table = self.run_program("--table").stdout
