@@ -29,7 +29,7 @@ void SchemaFlags::add_to(CLI::App& command,
     command.add_option_function<std::string>(
         names,
         [this, name = key.name](const std::string& value) { given_.emplace_back(name, value); },
-        key.help);
+        key.help + " (" + summary(key) + ")");
   }
 }
 

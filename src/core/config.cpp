@@ -113,6 +113,10 @@ void unknown_key(const Schema& schema, std::string_view name, const std::string&
 
 }  // namespace config_detail
 
+std::string summary(const Key& key) {
+  return describe(key) + "; default " + default_text(key.default_value);
+}
+
 Schema& Schema::add(Key key) {
   check_name(key.name);
   for (const Key& other : keys_) {
@@ -205,8 +209,7 @@ std::string Schema::help() const {
     } else {
       out.append(before + indent - out.size(), ' ');
     }
-    append_wrapped(out, describe(key) + "; default " + default_text(key.default_value), indent,
-                   indent);
+    append_wrapped(out, summary(key), indent, indent);
     if (key.help.empty()) continue;
     out.append(indent, ' ');
     append_wrapped(out, key.help, indent, indent);

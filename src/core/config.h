@@ -44,6 +44,9 @@ struct Key {
   bool execution = false;  // how a run is carried out, not what it computes: left out of the hash
 };
 
+// "integer from 1 to 9; default 3"
+std::string summary(const Key& key);
+
 class Schema {
  public:
   Schema& integer(std::string name, int64_t value, Range<int64_t> range, std::string help);

@@ -157,8 +157,9 @@ TEST(Arena, MoreThanTheMachineHasIsRefusedWithTheAmount) {
   layout.add<uint8_t>("obs", 1, size_t{1} << 50);
   for (const auto backing : {Arena::Backing::kPrivate, Arena::Backing::kShared}) {
     const std::string text = error_text(ErrorCode::kUsage, [&] { Arena arena(layout, backing); });
+    const std::string size = human_bytes(uint64_t{1} << 50);
     const std::string head =
-        "the batch of environments needs " + human_bytes(uint64_t{1} << 50) + " of memory; ";
+        "the batch of environments (obs " + size + ") needs " + size + " of memory; ";
     EXPECT_TRUE(text.starts_with(head)) << text;
     EXPECT_TRUE(text.ends_with(" are available")) << text;
   }
