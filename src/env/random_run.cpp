@@ -17,7 +17,7 @@ RandomRun::RandomRun(const EnvType& type, const Config& config, const VecOptions
 
 void RandomRun::draw(int group, uint64_t step) {
   // Fewer are drawn sooner than the team is called.
-  constexpr size_t kWorthATeam = 1024;
+  constexpr size_t kWorthATeam = 4096;
   const Span envs = vec_->group(group);
   const auto draw_some = [&](Span some) {
     random_actions(vec_->spec(), some, seed_, step, view_.mask, actions_);
