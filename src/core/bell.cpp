@@ -47,13 +47,15 @@ bool Bell::wait(uint32_t heard, Patience& patience, Deadline deadline) {
 }
 
 bool Bell::spin(uint32_t heard, uint64_t ns) const {
-  constexpr int kLooksPerClock = 20;  // reading the clock costs about as much as two looks
+  // One pause after many looks: with one after each, a hypervisor soon takes the loop for idle and
+  // gives the core away for microseconds.
+  constexpr int kLooksPerPause = 50;
   const uint64_t start = now_ns();
   do {
-    for (int look = 0; look < kLooksPerClock; ++look) {
+    for (int look = 0; look < kLooksPerPause; ++look) {
       if (rings.load(std::memory_order_acquire) != heard) return true;
-      cpu_pause();
     }
+    cpu_pause();
   } while (now_ns() - start < ns);
   return false;
 }
