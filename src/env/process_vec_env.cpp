@@ -248,12 +248,6 @@ int ProcessVecEnv::culprit(int index) const {
   return -1;
 }
 
-int ProcessVecEnv::group_of(int env) const {
-  int index = 0;
-  while (env >= group(index).end) ++index;
-  return index;
-}
-
 // Counts the deaths of a worker over one and the same work. Ends from outside are repeated, but not
 // for ever: an env can kill its worker in ways that look like it.
 int ProcessVecEnv::deaths_in_a_row(int index) {

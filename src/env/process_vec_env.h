@@ -49,7 +49,6 @@ class ProcessVecEnv final : public VecEnv {
   void retire_rest(int index);
   void forget_attempt(int index);
   FailureNote note_of(int index, int env) const;
-  int group_of(int env) const;
   uint64_t progress_of(int index) const;
   int culprit(int index) const;
   void kill_worker(int index);

@@ -132,6 +132,12 @@ Lane& VecEnv::lane(int index, int group) const {
   return arena_->view(lanes_).row(static_cast<size_t>(index))[group];
 }
 
+int VecEnv::group_of(int env) const {
+  int index = 0;
+  while (env >= group(index).end) ++index;
+  return index;
+}
+
 SlotHeader& VecEnv::slot_header(std::byte* bank, int env) const {
   // Every kernel's slot begins with its header.
   return *reinterpret_cast<SlotHeader*>(bank + static_cast<size_t>(env) * kernel_->slot_bytes());
@@ -226,8 +232,7 @@ void VecEnv::report(int env, const FailureNote& note, const std::string& cause, 
                         .repeated = repeated,
                         .bundle = ""};
   if (env >= 0) {
-    int g = 0;
-    while (env >= group(g).end) ++g;
+    const int g = group_of(env);
     const Request& request = in_flight_[g];
     const bool has_action = note.phase == Phase::kStep && request.op == Request::Op::kStep;
     if (has_action) failure.action = describe_action(spec(), request.actions, env);

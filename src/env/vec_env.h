@@ -139,6 +139,7 @@ class VecEnv {
   FailureNote* notes() const { return arena_->view(notes_).row(0); }
   SlotHeader& slot_header(std::byte* bank, int env) const;
   int lanes() const { return lane_count_; }
+  int group_of(int env) const;
 
   // Takes a failure into account: logs it, writes its bundle, counts a restart.
   void report(int env, const FailureNote& note, const std::string& cause, bool repeated);
