@@ -1,6 +1,18 @@
 #include "env/local_vec_env.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "core/clock.h"
+
 namespace flotilla {
+namespace {
+
+constexpr int kStepsPerCut = 32;
+// Envs a share is made of, and how many each must have on average to be worth cutting anew.
+constexpr int kShareUnit = 16, kWorthCutting = 128;
+
+}  // namespace
 
 LocalVecEnv::LocalVecEnv(const EnvType& type, const Config& config, const VecOptions& options,
                          const ArenaLayout& layout)
@@ -11,26 +23,64 @@ LocalVecEnv::LocalVecEnv(const EnvType& type, const Config& config, const VecOpt
   for (int i = 0; i < lanes(); ++i) {
     for (int g = 0; g < groups(); ++g) watched.push_back(&lane(i, g));
   }
+  for (int g = 0; g < groups(); ++g) {
+    Job& job = jobs_[g];
+    job.owner = this;
+    job.shares.resize(static_cast<size_t>(lanes()));
+    for (int i = 0; i < lanes(); ++i) {
+      job.shares[static_cast<size_t>(i)].envs = lane_span(group(g), lanes(), i);
+    }
+  }
   watchdog_ = std::make_unique<Watchdog>(watched, env_name_, options.step_timeout_s);
 }
 
 void LocalVecEnv::start_request(const Request& request) {
   Job& job = jobs_[request.group];
-  job.owner = this;
   job.request = request;
   job.ticket = pool_.start(
       [](void* context, int part) {
-        const Job& job = *static_cast<Job*>(context);
-        job.owner->run_part(job.request, part);
+        Job& job = *static_cast<Job*>(context);
+        job.owner->run_part(job, part);
       },
       &job);
 }
 
 void LocalVecEnv::finish_request(const Request& request) {
-  pool_.finish(jobs_[request.group].ticket);
+  Job& job = jobs_[request.group];
+  pool_.finish(job.ticket);
+  const bool worth_it = lanes() > 1 && group(request.group).size() >= kWorthCutting * lanes();
+  if (worth_it && ++job.steps == kStepsPerCut) cut_anew(job);
 }
 
-void LocalVecEnv::run_part(const Request& request, int part) {
+void LocalVecEnv::cut_anew(Job& job) const {
+  // The least time of a step tells a core's speed; a mean would tell of interruptions too.
+  const auto speed = [](const Share& share) {
+    return share.envs.size() / static_cast<double>(std::max<uint64_t>(share.least_ns, 1));
+  };
+  double sum = 0;
+  for (const Share& share : job.shares) sum += speed(share);
+  const Span all = group(job.request.group);
+  double passed = 0;
+  int begin = all.begin;
+  for (size_t i = 0; i < job.shares.size(); ++i) {
+    Share& share = job.shares[i];
+    passed += speed(share);
+    const double fair = all.begin + all.size() * passed / sum;
+    // Half of the way, in whole units, and nobody is left without work.
+    const double half_way = (share.envs.end + fair) / 2;
+    const auto parts_left = static_cast<int>(job.shares.size() - 1 - i);
+    int end =
+        all.begin + static_cast<int>(std::lround((half_way - all.begin) / kShareUnit)) * kShareUnit;
+    end = std::clamp(end, begin + kShareUnit, all.end - parts_left * kShareUnit);
+    share = {.envs = {begin, parts_left == 0 ? all.end : end}, .least_ns = UINT64_MAX};
+    begin = share.envs.end;
+  }
+  job.steps = 0;
+}
+
+void LocalVecEnv::run_part(Job& job, int part) {
+  const Request& request = job.request;
+  Share& share = job.shares[static_cast<size_t>(part)];
   const KernelCall call{.in = bank(0),
                         .out = bank(0),
                         .actions = request.actions,
@@ -39,11 +89,14 @@ void LocalVecEnv::run_part(const Request& request, int part) {
                         .lane = &lane(part, request.group),
                         .on_failure = options_.on_failure,
                         .seed = request.seed};
-  const Span envs = lane_span(group(request.group), lanes(), part);
+  const Span envs = share.envs;
+  const uint64_t start = now_ns();
   if (request.op == Request::Op::kReset) {
     kernel_->reset(envs, call);
   } else {
+    if (request.actor.act != nullptr) act(request, envs);
     kernel_->step(envs, call);
+    share.least_ns = std::min(share.least_ns, now_ns() - start);
   }
 }
 

@@ -1,4 +1,8 @@
 // The serial and the threads back end: the caller steps its share of the envs itself, in wait().
+//
+// Cores are not equally fast all the time (another program, another guest of the machine), and a
+// step is as slow as its slowest share. So the shares of a large batch follow the speed of the
+// threads, a little every few steps; who steps an env never changes what comes out.
 #pragma once
 
 #include "core/thread_pool.h"
@@ -15,16 +19,24 @@ class LocalVecEnv final : public VecEnv {
   ThreadPool* team() override { return pool_.threads() > 1 ? &pool_ : nullptr; }
 
  private:
+  struct alignas(64) Share {
+    Span envs;
+    uint64_t least_ns = UINT64_MAX;  // that one step took since the shares were cut
+  };
   struct Job {
     LocalVecEnv* owner = nullptr;
     Request request;
     int ticket = 0;
+    std::vector<Share> shares;  // by part
+    int steps = 0;              // since the shares were cut
   };
 
+  bool acts_in_parts() const override { return true; }
   void start_request(const Request& request) override;
   void finish_request(const Request& request) override;
   std::byte* current_bank(int) const override { return bank(0); }
-  void run_part(const Request& request, int part);
+  void run_part(Job& job, int part);
+  void cut_anew(Job& job) const;
 
   Job jobs_[kMaxGroups];
   std::unique_ptr<Watchdog> watchdog_;

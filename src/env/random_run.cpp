@@ -15,39 +15,33 @@ RandomRun::RandomRun(const EnvType& type, const Config& config, const VecOptions
   vec_->reset(seed, view_);
 }
 
-void RandomRun::draw(int group, uint64_t step) {
-  // Fewer are drawn sooner than the team is called.
-  constexpr size_t kWorthATeam = 4096;
-  const Span envs = vec_->group(group);
-  const auto draw_some = [&](Span some) {
-    random_actions(vec_->spec(), some, seed_, step, view_.mask, actions_);
-  };
-  ThreadPool* team = vec_->team();
-  const size_t numbers = static_cast<size_t>(envs.size()) * vec_->spec().action.dims();
-  if (team == nullptr || numbers < kWorthATeam) return draw_some(envs);
-  team->run([&](int part) { draw_some(lane_span(envs, team->threads(), part)); });
+void RandomRun::draw(Span envs, uint64_t step) {
+  random_actions(vec_->spec(), envs, seed_, step, view_.mask, actions_);
 }
 
-void RandomRun::begin(int group) { vec_->begin(group, {actions_}, view_); }
+void RandomRun::begin(int group) {
+  drawn_[group] = {this, steps_};
+  const auto draw_some = [](void* context, Span envs) {
+    const Draw& draw = *static_cast<const Draw*>(context);
+    draw.run->draw(envs, draw.step);
+  };
+  vec_->begin(group, {actions_}, view_, {draw_some, &drawn_[group]});
+}
 
 void RandomRun::step(const std::function<void()>& before) {
-  for (int g = 0; g < vec_->groups(); ++g) draw(g, steps_);
+  draw({0, vec_->num_envs()}, steps_);
   if (before) before();
-  for (int g = 0; g < vec_->groups(); ++g) begin(g);
+  for (int g = 0; g < vec_->groups(); ++g) vec_->begin(g, {actions_}, view_);
   for (int g = 0; g < vec_->groups(); ++g) vec_->wait(g);
   ++steps_;
 }
 
 void RandomRun::run(uint64_t steps) {
   const uint64_t last = steps_ + steps;
-  for (int g = 0; g < vec_->groups(); ++g) {
-    draw(g, steps_);
-    begin(g);
-  }
+  for (int g = 0; g < vec_->groups(); ++g) begin(g);
   while (++steps_ < last) {
     for (int g = 0; g < vec_->groups(); ++g) {
       vec_->wait(g);
-      draw(g, steps_);
       begin(g);
     }
   }

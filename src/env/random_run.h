@@ -31,7 +31,12 @@ class RandomRun {
   void load(Reader& reader);
 
  private:
-  void draw(int group, uint64_t step);
+  struct Draw {
+    RandomRun* run = nullptr;
+    uint64_t step = 0;
+  };
+
+  void draw(Span envs, uint64_t step);
   void begin(int group);
 
   std::unique_ptr<VecEnv> vec_;
@@ -39,6 +44,7 @@ class RandomRun {
   std::byte* actions_ = nullptr;
   uint64_t seed_;
   uint64_t steps_ = 0;
+  Draw drawn_[kMaxGroups];  // for the step that each group is in
 };
 
 // SHA-256 over observations, rewards, terminated and truncated flags, step after step.

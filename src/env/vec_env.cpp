@@ -158,8 +158,12 @@ void VecEnv::reset(uint64_t seed, const StepView& out) {
       slot_header(current_bank(g), env).status = SlotStatus::kLive;
       slot_header(current_bank(g), env).failures = 0;
     }
-    const Request request{
-        .op = Request::Op::kReset, .group = g, .seed = seed, .actions = {}, .view = out};
+    const Request request{.op = Request::Op::kReset,
+                          .group = g,
+                          .seed = seed,
+                          .actions = {},
+                          .view = out,
+                          .actor = {}};
     in_flight_[g] = request;
     start_request(request);
     complete(request);
@@ -169,6 +173,10 @@ void VecEnv::reset(uint64_t seed, const StepView& out) {
 }
 
 void VecEnv::begin(int group_index, ActionView actions, const StepView& out) {
+  begin(group_index, actions, out, Actor{});
+}
+
+void VecEnv::begin(int group_index, ActionView actions, const StepView& out, Actor actor) {
   if (!is_reset_) throw Error(ErrorCode::kUsage, "begin() before reset()");
   if (group_index < 0 || group_index >= groups()) {
     throw Error(ErrorCode::kUsage, fmt::format("no group {} of {}", group_index, groups()));
@@ -176,16 +184,27 @@ void VecEnv::begin(int group_index, ActionView actions, const StepView& out) {
   if (busy_[group_index]) throw Error(ErrorCode::kUsage, "begin() again before wait()");
   check_view(out);
   check_actions_place(actions);
-  check_actions(spec(), group(group_index), actions);
   Request& request = in_flight_[group_index];
   request = {.op = Request::Op::kStep,
              .group = group_index,
              .seed = seed_,
              .actions = actions,
-             .view = out};
-  action_log_.record(steps_[group_index]++, group(group_index), actions);
+             .view = out,
+             .actor = actor,
+             .step = steps_[group_index]};
+  if (actor.act == nullptr || !acts_in_parts()) {
+    act(request, group(group_index));
+    request.actor = {};
+  }
+  ++steps_[group_index];
   start_request(request);
   busy_[group_index] = true;
+}
+
+void VecEnv::act(const Request& request, Span envs) {
+  if (request.actor.act != nullptr) request.actor.act(request.actor.context, envs);
+  check_actions(spec(), envs, request.actions);
+  action_log_.record(request.step, envs, request.actions);
 }
 
 void VecEnv::wait(int group_index) {

@@ -66,6 +66,12 @@ struct VecOptions {
   void validate() const;
 };
 
+// Chooses the actions of some envs: called with ranges of envs, by several threads at once.
+struct Actor {
+  void (*act)(void* context, Span envs) = nullptr;
+  void* context = nullptr;
+};
+
 // The envs of group `group` out of `groups`.
 Span group_span(int num_envs, int groups, int group);
 // Those of them that lane `lane` out of `lanes` works on.
@@ -91,6 +97,12 @@ class VecEnv {
   // Begins one step of a group. Throws Error(kUsage) that names env and value for an action
   // outside the space.
   void begin(int group, ActionView actions, const StepView& out);
+
+  // The same with actions that `actor` is yet to write. In the serial and threads back ends the
+  // threads that step the envs call it, each for its own; in the others the caller does, here.
+  // What it throws, and an action outside the space, may come out of wait(); then some of the
+  // envs have stepped and the batch wants a reset().
+  void begin(int group, ActionView actions, const StepView& out, Actor actor);
 
   // Completes it. Throws EnvFailure when an env failed and the policy is to stop, or the restart
   // budget is used up.
@@ -123,11 +135,18 @@ class VecEnv {
     uint64_t seed = 0;
     ActionView actions;
     StepView view;
+    Actor actor;        // still to be called
+    uint64_t step = 0;  // of the group, since reset
   };
 
   // Adds the engine's fields to the layout and makes the arena. Every back end's constructor
   // calls it once. `lanes`: threads or workers; `banks`: copies of the slots.
   void allocate(ArenaLayout layout, Arena::Backing backing, int lanes, int banks);
+
+  // Whether the back end's own threads call the actor.
+  virtual bool acts_in_parts() const { return false; }
+  // Calls the actor for these envs, checks what it chose and keeps it for crash bundles.
+  void act(const Request& request, Span envs);
 
   virtual void start_request(const Request& request) = 0;
   virtual void finish_request(const Request& request) = 0;

@@ -154,6 +154,62 @@ TEST(Misuse, IsRefusedAndDoesNoHarm) {
   }
 }
 
+TEST(Groups, SharesThatFollowTheThreadsChangeNothing) {
+  // Large enough for the shares to be cut anew, often enough to move.
+  constexpr int kEnvs = 1500;
+  const EnvType& type = registry().find("cartpole");
+  RandomRun plain(type, Config(type.schema), serial(kEnvs), 4);
+  plain.run(400);
+  for (const int threads : {2, 3, 5}) {
+    for (const int groups : {1, 2}) {
+      SCOPED_TRACE(testing::Message() << threads << " threads, " << groups << " groups");
+      VecOptions options = serial(kEnvs);
+      options.backend = Backend::kThreads;
+      options.threads = threads;
+      options.groups = groups;
+      RandomRun shared(type, Config(type.schema), options, 4);
+      shared.run(400);
+      for (int i = 0; i < kEnvs; ++i) {
+        ASSERT_EQ(row_bytes(plain.vec().spec(), shared.view(), i),
+                  row_bytes(plain.vec().spec(), plain.view(), i))
+            << "env " << i;
+      }
+    }
+  }
+}
+
+TEST(Misuse, WhatAnActorDoesWrongIsReportedByName) {
+  struct Choice {
+    Batch* batch;
+    int32_t last;  // of the last env; -1: the actor throws instead
+  };
+  const auto act = [](void* context, Span envs) {
+    const Choice& choice = *static_cast<const Choice*>(context);
+    auto* actions = reinterpret_cast<int32_t*>(choice.batch->actions_out());
+    for (int env = envs.begin; env < envs.end; ++env) {
+      if (env == 8 && choice.last < 0) throw Error(ErrorCode::kUsage, "no idea");
+      actions[env] = env == 8 ? choice.last : kGo;
+    }
+  };
+  for (const Variant& variant : variants(9)) {
+    SCOPED_TRACE(variant.name);
+    Batch batch("test_script", {}, variant.options);
+    const auto step = [&](int32_t last) {
+      Choice choice{&batch, last};
+      for (int g = 0; g < batch.vec().groups(); ++g) {
+        batch.vec().begin(g, batch.actions(), batch.view(), {act, &choice});
+        batch.vec().wait(g);
+      }
+    };
+    batch.reset(1);
+    EXPECT_EQ(usage([&] { step(99); }), "env 8 of 'test_script': action 99 is outside Discrete(9)");
+    EXPECT_EQ(usage([&] { step(-1); }), "no idea");
+    batch.reset(1);
+    step(kGo);
+    for (int env = 0; env < 9; ++env) EXPECT_EQ(batch.obs(env)[0], 1);
+  }
+}
+
 TEST(Misuse, ViewsMustLieInTheArena) {
   const std::string refusal = "a step view does not lie in this VecEnv's arena";
   std::vector<std::byte> heap(4096);
