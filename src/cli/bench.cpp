@@ -120,6 +120,7 @@ void add_bench_command(CLI::App& app, Program& program) {
   command->add_flag("--json", state->json, "print one JSON object on stdout");
   command->callback(
       [&program, state] { bench_env(program, state->env, state->flags.config(), state->json); });
+  add_bench_ppo_command(*bench, program);
 }
 
 }  // namespace flotilla

@@ -17,7 +17,9 @@ struct Program {
 };
 
 void add_list_command(CLI::App& app, Program& program);
+void add_train_command(CLI::App& app, Program& program);
 void add_bench_command(CLI::App& app, Program& program);
+void add_bench_ppo_command(CLI::App& bench, Program& program);  // of the bench command
 void add_check_command(CLI::App& app, Program& program);
 void add_doctor_command(CLI::App& app, Program& program);
 
@@ -38,8 +40,10 @@ class SchemaFlags {
   // Offers every key as an option; `aliases` maps a key to another name for its option.
   void add_to(CLI::App& command,
               const std::vector<std::pair<std::string, std::string>>& aliases = {});
-  // The values given on the command line. Throws Error(kUsage).
+  // The values given on the command line over the defaults. Throws Error(kUsage).
   Config config() const;
+  // Only what was given: names and texts of keys.
+  const std::vector<std::pair<std::string, std::string>>& given() const { return given_; }
 
  private:
   Config config_;

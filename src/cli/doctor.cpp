@@ -8,6 +8,7 @@
 #include "core/system.h"
 #include "core/text.h"
 #include "env/random_run.h"
+#include "nn/make_policy.h"
 
 namespace flotilla {
 namespace {
@@ -42,6 +43,22 @@ bool try_backends(const Registry& registry) {
   return try_backend(registry, "processes, fork", options) && all;
 }
 
+// A build may do without libtorch: that it has none is no failure.
+void show_torch() {
+  NetworkSpec spec;
+  spec.inputs = 1;
+  spec.hidden = {1};
+  spec.action = ActionSpace::discrete(2);
+  const uint64_t start = now_ns();
+  try {
+    const std::string kernel = make_torch_policy(spec, {})->kernel();
+    const double ms = static_cast<double>(now_ns() - start) * 1e-6;
+    fmt::print("{:<18} {}, opened in {:.0f} ms\n", "torch policy", kernel, ms);
+  } catch (const Error& error) {
+    fmt::print("{:<18} none: {}\n", "torch policy", error.what());
+  }
+}
+
 }  // namespace
 
 void add_doctor_command(CLI::App& app, Program& program) {
@@ -51,6 +68,7 @@ void add_doctor_command(CLI::App& app, Program& program) {
     fmt::print("{:<18} {}\n", "vectors", cpu_features());
     fmt::print("{:<18} {} available\n", "memory", human_bytes(available_memory_bytes()));
     const bool healthy = try_backends(program.registry);
+    show_torch();
     program.exit_status = healthy ? 0 : exit_status(ErrorCode::kCheckFailed);
   });
 }

@@ -83,6 +83,7 @@ int run(int argc, char** argv, Program& program) {
   app.require_subcommand(1);
   app.footer(kFooter);
   add_list_command(app, program);
+  add_train_command(app, program);
   add_check_command(app, program);
   add_bench_command(app, program);
   add_doctor_command(app, program);

@@ -174,9 +174,16 @@ Schema& Schema::execution() {
 Schema& Schema::include(const std::string& prefix, const Schema& other) {
   const std::vector<Key> keys = other.keys_;  // `other` may be *this
   for (Key key : keys) {
-    key.name = prefix + "." + key.name;
+    if (!prefix.empty()) key.name = prefix + "." + key.name;
     add(std::move(key));
   }
+  return *this;
+}
+
+Schema& Schema::set_default(std::string_view name, std::string_view text) {
+  const auto key = std::ranges::find(keys_, name, &Key::name);
+  if (key == keys_.end()) bug("no config key '" + std::string(name) + "' to set a default of");
+  key->default_value = parse_value(*key, text, "");
   return *this;
 }
 
@@ -219,6 +226,12 @@ std::string Schema::help() const {
 
 Config::Config(Schema schema) : schema_(std::move(schema)) {
   for (const Key& key : schema_.keys()) values_.emplace(key.name, key.default_value);
+}
+
+Config Config::part(const std::string& prefix, const Schema& schema) const {
+  Config part(schema);
+  for (auto& [name, value] : part.values_) value = this->value(prefix + "." + name);
+  return part;
 }
 
 const Value& Config::value(std::string_view name) const {

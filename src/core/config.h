@@ -58,8 +58,10 @@ class Schema {
 
   // Tags the key added last as an execution key.
   Schema& execution();
-  // Adds all keys of another schema as "prefix.key".
+  // Adds all keys of another schema as "prefix.key", or as they are for an empty prefix.
   Schema& include(const std::string& prefix, const Schema& other);
+  // Changes the default of a key that is there already.
+  Schema& set_default(std::string_view name, std::string_view text);
 
   const std::vector<Key>& keys() const { return keys_; }
   const Key* find(std::string_view name) const;
@@ -83,6 +85,9 @@ class Config {
   double get_number(std::string_view name) const;
   bool get_boolean(std::string_view name) const;
   const std::string& get_text(std::string_view name) const;  // text and choice keys
+
+  // The values of the keys under `prefix` as a config of its own, whose schema was included there.
+  Config part(const std::string& prefix, const Schema& schema) const;
 
   // Parses and validates `text` as the key's type.
   void set(std::string_view name, std::string_view text);

@@ -48,7 +48,14 @@ inline std::array<uint32_t, 4> random_block(uint64_t seed, uint64_t stream, uint
 }
 
 // What a stream is for. Streams of different purposes never meet. REQUIRES: index < 2^48.
-enum class Purpose : uint16_t { kEnv = 0, kAction = 1, kTest = 2 };
+enum class Purpose : uint16_t {
+  kEnv = 0,
+  kAction = 1,
+  kTest = 2,
+  kPolicy = 3,   // actions a policy draws; index: step of the run
+  kShuffle = 4,  // order of the rows in an update
+  kInit = 5      // first parameters; index: tensor
+};
 
 constexpr uint64_t stream_of(Purpose purpose, uint64_t index) {
   return (static_cast<uint64_t>(purpose) << 48) | index;

@@ -1,6 +1,7 @@
 #include "core/system.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -87,6 +88,12 @@ uint64_t resident_bytes() {
   uint64_t size = 0, resident = 0;
   file >> size >> resident;
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+uint64_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
 void require_memory(uint64_t bytes, const std::string& what) {

@@ -12,6 +12,7 @@ std::string cpu_features();  // "avx2 avx512f ...": the vector instructions it h
 
 uint64_t available_memory_bytes();  // what can still be allocated: free memory, cgroup limit
 uint64_t resident_bytes();          // of this process
+uint64_t peak_resident_bytes();     // the most it ever was
 
 // Throws Error(kUsage) "<what> needs 12.0 GiB of memory; 8.1 GiB are available" when it does not
 // fit.

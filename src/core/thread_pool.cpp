@@ -4,6 +4,7 @@
 #include <string>
 #include <system_error>
 
+#include "core/clock.h"
 #include "core/error.h"
 
 namespace flotilla {
@@ -56,11 +57,14 @@ int ThreadPool::start(Job job, void* context) {
 void ThreadPool::finish(int ticket) {
   Slot& slot = slots_[static_cast<size_t>(ticket)];
   run_part(slot, 0);
+  const bool wait = slot.unfinished.load(std::memory_order_acquire) != 0;
+  const uint64_t start = wait ? now_ns() : 0;
   while (true) {
     const uint32_t heard = done_bell_.heard();
     if (slot.unfinished.load(std::memory_order_acquire) == 0) break;
     done_bell_.wait(heard, patience_, Deadline::never());
   }
+  if (wait) waited_ns_ += now_ns() - start;
   slot.open = false;
   const auto first = std::ranges::find_if(slot.thrown, [](const auto& e) { return e != nullptr; });
   if (first == slot.thrown.end()) return;

@@ -50,6 +50,9 @@ class ThreadPool {
   // threw, that of the lowest part.
   void finish(int ticket);
 
+  // How long the caller has waited in finish() for others, since the pool was made.
+  uint64_t waited_ns() const { return waited_ns_; }
+
   template <class F>
   void run(const F& body) {
     finish(start([](void* context, int part) { (*static_cast<const F*>(context))(part); },
@@ -78,6 +81,7 @@ class ThreadPool {
   Bell work_bell_;
   Bell done_bell_;
   Patience patience_;  // of the caller
+  uint64_t waited_ns_ = 0;
   std::vector<std::thread> team_;
 };
 

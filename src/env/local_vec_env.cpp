@@ -94,7 +94,7 @@ void LocalVecEnv::run_part(Job& job, int part) {
   if (request.op == Request::Op::kReset) {
     kernel_->reset(envs, call);
   } else {
-    if (request.actor.act != nullptr) act(request, envs);
+    if (request.actor.act != nullptr) act(request, part, envs);
     kernel_->step(envs, call);
     share.least_ns = std::min(share.least_ns, now_ns() - start);
   }

@@ -21,7 +21,7 @@ void RandomRun::draw(Span envs, uint64_t step) {
 
 void RandomRun::begin(int group) {
   drawn_[group] = {this, steps_};
-  const auto draw_some = [](void* context, Span envs) {
+  const auto draw_some = [](void* context, int, Span envs) {
     const Draw& draw = *static_cast<const Draw*>(context);
     draw.run->draw(envs, draw.step);
   };

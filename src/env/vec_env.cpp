@@ -193,7 +193,7 @@ void VecEnv::begin(int group_index, ActionView actions, const StepView& out, Act
              .actor = actor,
              .step = steps_[group_index]};
   if (actor.act == nullptr || !acts_in_parts()) {
-    act(request, group(group_index));
+    act(request, 0, group(group_index));
     request.actor = {};
   }
   ++steps_[group_index];
@@ -201,8 +201,8 @@ void VecEnv::begin(int group_index, ActionView actions, const StepView& out, Act
   busy_[group_index] = true;
 }
 
-void VecEnv::act(const Request& request, Span envs) {
-  if (request.actor.act != nullptr) request.actor.act(request.actor.context, envs);
+void VecEnv::act(const Request& request, int part, Span envs) {
+  if (request.actor.act != nullptr) request.actor.act(request.actor.context, part, envs);
   check_actions(spec(), envs, request.actions);
   action_log_.record(request.step, envs, request.actions);
 }

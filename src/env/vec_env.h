@@ -66,9 +66,10 @@ struct VecOptions {
   void validate() const;
 };
 
-// Chooses the actions of some envs: called with ranges of envs, by several threads at once.
+// Chooses the actions of some envs: called with ranges of envs, by several threads at once, each
+// with a part number of its own, below the number of threads.
 struct Actor {
-  void (*act)(void* context, Span envs) = nullptr;
+  void (*act)(void* context, int part, Span envs) = nullptr;
   void* context = nullptr;
 };
 
@@ -146,7 +147,7 @@ class VecEnv {
   // Whether the back end's own threads call the actor.
   virtual bool acts_in_parts() const { return false; }
   // Calls the actor for these envs, checks what it chose and keeps it for crash bundles.
-  void act(const Request& request, Span envs);
+  void act(const Request& request, int part, Span envs);
 
   virtual void start_request(const Request& request) = 0;
   virtual void finish_request(const Request& request) = 0;

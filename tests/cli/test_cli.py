@@ -158,7 +158,7 @@ class BadInput(CliTest):
         all_envs = " ('flotilla list' shows all)"
         cases = [
             (["bnch"], "unknown command 'bnch'; did you mean 'bench'? "
-                       "(commands: list, check, bench, doctor)"),
+                       "(commands: list, train, check, bench, doctor)"),
             (["bench", "env", "cartpol"],
              "unknown environment 'cartpol'; did you mean 'cartpole'?" + all_envs),
             (["bench", "env", "tetris"], "unknown environment 'tetris'" + all_envs),
@@ -239,7 +239,7 @@ class BadInput(CliTest):
     def test_unknown_commands_and_options_get_a_suggestion(self):
         for arguments, message in (
                 (["bnech"], "unknown command 'bnech'; did you mean 'bench'?"
-                            " (commands: list, check, bench, doctor)"),
+                            " (commands: list, train, check, bench, doctor)"),
                 (["bench", "evn"], "unknown command 'evn'; did you mean 'env'? (commands: env)"),
                 (["bench"], "a command is missing (commands: env)"),
                 (["bench", "env", "cartpole", "--numenvs", "3"],

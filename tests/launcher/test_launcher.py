@@ -30,6 +30,9 @@ HEADERS = {
     "gtest/gtest.h": "libgtest-dev",
 }
 
+TORCH_HEADER = "torch/csrc/api/include/torch/version.h"
+TORCH_PACKAGES = "libtorch-dev libopenblas0-pthread"
+
 STUBS = {
     "id": 'cat "$STATE/uid"',
     # Knows a header when it lies in state/include; answers the launcher's one probe.
@@ -113,7 +116,7 @@ class LauncherTest(unittest.TestCase):
             (self.bin / tool).symlink_to(shutil.which(tool))
         for name in STUBS:
             self.add_stub(name)
-        for header in HEADERS:
+        for header in (*HEADERS, TORCH_HEADER):
             for folder in ("include", "all_headers"):
                 path = self.state / folder / header
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -250,6 +253,52 @@ class Packages(LauncherTest):
         self.take_away("ccache")  # optional: no reason to install by itself
         self.assert_ran(self.run_launcher("list"), "list")
         self.assertEqual(self.calls("apt-get") + self.calls("id"), [])
+
+    def test_root_installs_libtorch_too(self):
+        self.set_uid(0)
+        self.take_away(headers=[TORCH_HEADER])
+        self.assert_ran(self.run_launcher("list"), "list")
+        update, install = self.calls("apt-get")
+        self.assertTrue(update.endswith("update"), update)
+        self.assertTrue(install.endswith(" " + TORCH_PACKAGES), install)
+
+    def test_libtorch_is_not_needed(self):
+        self.take_away(headers=[TORCH_HEADER])
+        result = self.run_launcher("list")  # not root
+        self.assert_ran(result, "list")
+        self.assertIn("without libtorch", result.stderr)
+        self.assertEqual(self.calls("apt-get"), [])
+        self.set_uid(0)
+        self.flag("apt_fails")
+        shutil.rmtree(self.project / "build")
+        result = self.run_launcher("list")
+        self.assert_ran(result, "list")
+        self.assertIn("without libtorch", result.stderr)
+        self.assertEqual(len(self.calls("apt-get")), 2)
+        self.calls_file.unlink()
+        self.assert_ran(self.run_launcher("list"), "list")  # does not try again
+        self.assertEqual(self.calls("apt-get"), [])
+
+    def test_libtorch_can_be_declined(self):
+        self.set_uid(0)
+        self.take_away(headers=[TORCH_HEADER])
+        package = self.dir / "my libtorch/share/cmake/Torch/TorchConfig.cmake"
+        package.parent.mkdir(parents=True)
+        package.touch()
+        for env in ({"FLOTILLA_NO_TORCH": "1"}, {"FLOTILLA_CMAKE_ARGS": "-DFLOTILLA_TORCH=OFF"},
+                    {"CMAKE_PREFIX_PATH": f"/nowhere:{self.dir}/my libtorch"}):
+            self.assert_ran(self.run_launcher("list", **env), "list")
+            shutil.rmtree(self.project / "build")
+        self.assertEqual(self.run_launcher("build", "--preset", "asan").returncode, 0)
+        self.assertEqual(self.calls("apt-get"), [])
+
+    def test_on_a_terminal_libtorch_is_offered(self):
+        self.set_uid(0)
+        self.take_away(headers=[TORCH_HEADER])
+        status, shown = self.run_on_terminal("list", answer="n")
+        self.assertEqual(status, 0, shown)
+        self.assertIn("<list>", shown)
+        self.assertEqual(self.calls("apt-get"), [])
 
     def test_on_a_terminal_no_means_no(self):
         self.set_uid(0)

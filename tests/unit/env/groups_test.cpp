@@ -183,7 +183,7 @@ TEST(Misuse, WhatAnActorDoesWrongIsReportedByName) {
     Batch* batch;
     int32_t last;  // of the last env; -1: the actor throws instead
   };
-  const auto act = [](void* context, Span envs) {
+  const auto act = [](void* context, int, Span envs) {
     const Choice& choice = *static_cast<const Choice*>(context);
     auto* actions = reinterpret_cast<int32_t*>(choice.batch->actions_out());
     for (int env = envs.begin; env < envs.end; ++env) {

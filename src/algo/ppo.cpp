@@ -1,0 +1,301 @@
+#include "algo/ppo.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "algo/advantage.h"
+#include "algo/ppo_objective.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/random_words.h"
+#include "core/rng.h"
+
+namespace flotilla {
+namespace {
+
+double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - start) * 1e-9; }
+
+// Fisher and Yates. A position among n is drawn from one 32-bit word: its bias is below n / 2^32.
+void shuffle_rows(std::vector<int32_t>& rows, uint64_t seed, uint64_t stream) {
+  uint32_t words[kWordsAtOnce];
+  size_t have = 0, block = 0;
+  for (size_t left = rows.size(); left > 1; --left) {
+    if (have == 0) {
+      random_words(seed, stream, block * (kWordsAtOnce / 4), words);
+      ++block;
+      have = kWordsAtOnce;
+    }
+    const size_t pick = (uint64_t{words[--have]} * left) >> 32;
+    std::swap(rows[left - 1], rows[pick]);
+  }
+}
+
+struct Scale {
+  double mean = 0, inverse = 1;
+};
+
+// Several sums side by side: one long chain of additions would take longer than an epoch's GAE.
+Scale scale_of(const float* x, std::span<const int32_t> rows) {
+  constexpr size_t kSums = 8;
+  double sum[kSums] = {}, squares[kSums] = {};
+  for (size_t i = 0; i < rows.size(); ++i) sum[i % kSums] += static_cast<double>(x[rows[i]]);
+  const auto n = static_cast<double>(rows.size());
+  const double mean = std::accumulate(sum, sum + kSums, 0.0) / n;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const double d = static_cast<double>(x[rows[i]]) - mean;
+    squares[i % kSums] += d * d;
+  }
+  const double variance = std::accumulate(squares, squares + kSums, 0.0) / std::max(n - 1, 1.0);
+  return {mean, 1 / (std::sqrt(variance) + 1e-8)};
+}
+
+double explained_variance(const float* value, const float* target, std::span<const int32_t> rows) {
+  const auto n = static_cast<double>(rows.size());
+  double mean_target = 0, mean_error = 0, target_squares = 0, error_squares = 0;
+  for (const int32_t i : rows) {
+    mean_target += static_cast<double>(target[i]) / n;
+    mean_error += static_cast<double>(target[i] - value[i]) / n;
+  }
+  for (const int32_t i : rows) {
+    const double t = static_cast<double>(target[i]) - mean_target;
+    const double e = static_cast<double>(target[i] - value[i]) - mean_error;
+    target_squares += t * t;
+    error_squares += e * e;
+  }
+  return target_squares > 0 ? 1 - error_squares / target_squares : 0;
+}
+
+}  // namespace
+
+Schema PpoOptions::schema() {
+  const PpoOptions d;
+  Schema schema;
+  schema.number("gamma", d.gamma, {0, 1}, "discount of future rewards")
+      .number("lambda", d.lambda, {0, 1}, "decay of generalised advantage estimation")
+      .choice("returns", "gae", {"gae", "monte_carlo"}, "what values and advantages are made from")
+      .number("returns_epsilon", d.returns_epsilon, {0, 1},
+              "added to the deviation of Monte-Carlo returns")
+      .choice("advantage_scale", "minibatch", {"none", "batch", "minibatch"},
+              "over which rows advantages are normalised")
+      .integer("epochs", d.epochs, {1, 1000}, "passes over a rollout")
+      .integer("minibatches", d.minibatches, {1, 1'000'000}, "parts of each pass")
+      .integer("minibatch_size", d.minibatch_size, {0, 1'000'000'000},
+               "rows of each part; 0: as minibatches says");
+  Schedule::add_to(schema, "lr", 3e-4, {0, 1}, "learning rate");
+  Schedule::add_to(schema, "clip", 0.2, {0, 10}, "range of the probability ratio");
+  Schedule::add_to(schema, "entropy", 0.01, {0, 10}, "weight of the entropy bonus");
+  Schedule::add_to(schema, "epsilon", 0, {0, 1}, "probability spread evenly over open choices");
+  schema.number("value_coef", d.value_coef, {0, 1000}, "weight of the squared value error")
+      .number("value_clip", d.value_clip, {0, 1e9}, "range a value may move in an update; 0: any")
+      .number("max_grad_norm", d.max_grad_norm, {0, 1e9}, "gradients are clipped to this; 0: not")
+      .number("target_kl", d.target_kl, {0, 1e9}, "an update ends beyond this divergence; 0: never")
+      .number("adam_beta1", d.adam_beta1, {0, 0.999999}, "decay of the gradient's mean")
+      .number("adam_beta2", d.adam_beta2, {0, 0.999999}, "decay of the gradient's square")
+      .number("adam_epsilon", d.adam_epsilon, {1e-12, 1}, "added to the gradient's deviation")
+      .choice("phases", "joint", {"joint", "separate"},
+              "one loss, or first the value and then the policy")
+      .integer("value_epochs", d.value_epochs, {1, 1000}, "passes of the value phase")
+      .integer("policy_epochs", d.policy_epochs, {1, 1000}, "passes of the policy phase")
+      .number("value_lr", d.value_lr, {0, 1}, "learning rate of the value phase");
+  return schema;
+}
+
+PpoOptions PpoOptions::from(const Config& config, const std::string& prefix) {
+  const auto number = [&](const char* key) { return config.get_number(prefix + key); };
+  const auto integer = [&](const char* key) {
+    return static_cast<int>(config.get_integer(prefix + key));
+  };
+  const std::string& scale = config.get_text(prefix + "advantage_scale");
+  PpoOptions o;
+  o.gamma = number("gamma");
+  o.lambda = number("lambda");
+  o.returns = config.get_text(prefix + "returns") == "gae" ? Returns::kGae : Returns::kMonteCarlo;
+  o.returns_epsilon = number("returns_epsilon");
+  o.advantage_scale = scale == "none"    ? AdvantageScale::kNone
+                      : scale == "batch" ? AdvantageScale::kBatch
+                                         : AdvantageScale::kMinibatch;
+  o.epochs = integer("epochs");
+  o.minibatches = integer("minibatches");
+  o.minibatch_size = integer("minibatch_size");
+  o.lr = Schedule::from(config, prefix + "lr");
+  o.clip = Schedule::from(config, prefix + "clip");
+  o.entropy = Schedule::from(config, prefix + "entropy");
+  o.epsilon = Schedule::from(config, prefix + "epsilon");
+  o.value_coef = number("value_coef");
+  o.value_clip = number("value_clip");
+  o.max_grad_norm = number("max_grad_norm");
+  o.target_kl = number("target_kl");
+  o.adam_beta1 = number("adam_beta1");
+  o.adam_beta2 = number("adam_beta2");
+  o.adam_epsilon = number("adam_epsilon");
+  o.separate = config.get_text(prefix + "phases") == "separate";
+  o.value_epochs = integer("value_epochs");
+  o.policy_epochs = integer("policy_epochs");
+  o.value_lr = number("value_lr");
+  return o;
+}
+
+void PpoOptions::validate(int64_t batch, const NetworkSpec& network) const {
+  const auto refuse = [](const std::string& why) { throw Error(ErrorCode::kUsage, why); };
+  if (minibatch_size > batch) {
+    refuse(
+        fmt::format("ppo.minibatch_size {} is larger than a rollout of {} rows (horizon x "
+                    "num_envs)",
+                    minibatch_size, batch));
+  }
+  if (minibatch_size == 0 && minibatches > batch) {
+    refuse(fmt::format("ppo.minibatches {} is more than a rollout's {} rows (horizon x num_envs)",
+                       minibatches, batch));
+  }
+  if (separate && network.shared) {
+    refuse("ppo.phases=separate needs net.shared=false: the value's phase would change the policy");
+  }
+  if (separate && returns == Returns::kMonteCarlo) {
+    refuse("ppo.phases=separate needs ppo.returns=gae: Monte-Carlo advantages follow the value");
+  }
+  if (network.action.is_box() && (epsilon.first > 0 || epsilon.last > 0)) {
+    refuse("ppo.epsilon needs a discrete action space");
+  }
+}
+
+Ppo::Ppo(Policy& policy, ThreadPool& pool, const PpoOptions& options, uint64_t seed)
+    : policy_(policy), pool_(pool), options_(options), seed_(seed) {}
+
+void Ppo::estimate(const Trajectory& trajectory) {
+  advantage_.resize(trajectory.rows());
+  target_.resize(trajectory.rows());
+  pool_.run([&](int part) {
+    const Span envs = part_of({0, trajectory.envs}, part, pool_.threads(), 16);
+    if (options_.returns == Returns::kGae) {
+      estimate_advantages(trajectory, envs, options_.gamma, options_.lambda, advantage_.data(),
+                          target_.data());
+    } else {
+      monte_carlo_returns(trajectory, envs, options_.gamma, target_.data());
+    }
+  });
+  if (options_.returns == Returns::kMonteCarlo) {
+    normalise(target_.data(), trajectory.valid, trajectory.rows(), options_.returns_epsilon);
+  }
+}
+
+void Ppo::choose_rows(const Trajectory& trajectory) {
+  rows_.clear();
+  for (size_t i = 0; i < trajectory.rows(); ++i) {
+    if (trajectory.valid[i] != 0) rows_.push_back(static_cast<int32_t>(i));
+  }
+}
+
+void Ppo::shuffle(int epochs) {
+  if (static_cast<int>(shuffled_.size()) < epochs) shuffled_.resize(static_cast<size_t>(epochs));
+  constexpr uint64_t kShufflesPerUpdate = 4096;
+  const uint64_t first = updates_ * kShufflesPerUpdate + shuffles_;
+  pool_.run([&](int part) {
+    const Span mine = part_of({0, epochs}, part, pool_.threads());
+    for (int e = mine.begin; e < mine.end; ++e) {
+      std::vector<int32_t>& rows = shuffled_[static_cast<size_t>(e)];
+      rows = rows_;
+      shuffle_rows(rows, seed_, stream_of(Purpose::kShuffle, first + static_cast<uint64_t>(e)));
+    }
+  });
+  shuffles_ += static_cast<uint64_t>(epochs);
+}
+
+Update Ppo::learn(const PpoBatch& batch, double progress) {
+  Update update;
+  const uint64_t start = now_ns();
+  shuffles_ = 0;
+  estimate(batch.trajectory);
+  choose_rows(batch.trajectory);
+  if (rows_.empty()) throw Error(ErrorCode::kEnvironment, "no row of the rollout is valid");
+  update.explained_variance = explained_variance(batch.trajectory.value, target_.data(), rows_);
+  update.advantage_s = seconds_since(start);
+
+  update.lr = options_.lr.at(progress);
+  update.clip = options_.clip.at(progress);
+  update.entropy_coef = options_.entropy.at(progress);
+  update.epsilon = static_cast<double>(batch.samples.epsilon);
+  if (options_.separate) {
+    Update value;
+    run_phase(batch, {Part::kCritic, options_.value_epochs, options_.value_lr}, value);
+    run_phase(batch, {Part::kActor, options_.policy_epochs, update.lr}, update);
+    update.value_loss = value.value_loss;
+  } else {
+    run_phase(batch, {Part::kAll, options_.epochs, update.lr}, update);
+  }
+  ++updates_;
+  update.update_s = seconds_since(start) - update.advantage_s;
+  return update;
+}
+
+void Ppo::run_phase(const PpoBatch& batch, const Phase& phase, Update& update) {
+  shuffle(phase.epochs);
+  const auto rows = static_cast<int>(rows_.size());
+  // Rows may be missing where envs failed, but never all of a minibatch.
+  const int parts =
+      std::min(rows, options_.minibatch_size > 0
+                         ? (rows + options_.minibatch_size - 1) / options_.minibatch_size
+                         : options_.minibatches);
+  PpoObjective objective;
+  objective.old_logprob = batch.logprob;
+  objective.old_value = batch.trajectory.value;
+  objective.advantage = advantage_.data();
+  objective.target = target_.data();
+  objective.advantage_from_value = options_.returns == Returns::kMonteCarlo;
+  objective.clip = static_cast<float>(update.clip);
+  objective.value_clip = static_cast<float>(options_.value_clip);
+  objective.value_coef = static_cast<float>(options_.value_coef);
+  objective.entropy_coef = static_cast<float>(update.entropy_coef);
+  const auto use_scale = [&](std::span<const int32_t> chosen) {
+    const Scale scale = scale_of(advantage_.data(), chosen);
+    objective.advantage_mean = static_cast<float>(scale.mean);
+    objective.advantage_scale = static_cast<float>(scale.inverse);
+  };
+  const bool scaled = !objective.advantage_from_value;
+  if (scaled && options_.advantage_scale == AdvantageScale::kBatch) use_scale(rows_);
+  const AdamStep step{.lr = phase.lr,
+                      .beta1 = options_.adam_beta1,
+                      .beta2 = options_.adam_beta2,
+                      .epsilon = options_.adam_epsilon,
+                      .max_grad_norm = options_.max_grad_norm};
+
+  double sums[Objective::kSums] = {}, norms = 0, seen = 0;
+  for (int epoch = 0; epoch < phase.epochs; ++epoch) {
+    double epoch_kl = 0;
+    for (int p = 0; p < parts; ++p) {
+      const Span span = part_of({0, rows}, p, parts);
+      const auto size = static_cast<size_t>(span.size());
+      const std::span<const int32_t> chosen{
+          shuffled_[static_cast<size_t>(epoch)].data() + span.begin, size};
+      if (scaled && options_.advantage_scale == AdvantageScale::kMinibatch) use_scale(chosen);
+      objective.row_weight = 1.0f / static_cast<float>(size);
+      const LearnResult result =
+          policy_.learn(pool_, batch.samples, chosen, phase.part, objective, step);
+      for (int i = 0; i < Objective::kSums; ++i) sums[i] += result.sums[i];
+      if (update.minibatches == 0) {
+        update.first_ratio_error =
+            result.sums[PpoObjective::kRatioError] / static_cast<double>(size);
+      }
+      epoch_kl += result.sums[PpoObjective::kKl];
+      norms += result.grad_norm;
+      seen += static_cast<double>(size);
+      ++update.minibatches;
+    }
+    ++update.epochs;
+    const bool moves_policy = phase.part != Part::kCritic;
+    if (moves_policy && options_.target_kl > 0 && epoch_kl / rows > options_.target_kl) {
+      update.stopped_by_kl = true;
+      break;
+    }
+  }
+  update.policy_loss = sums[PpoObjective::kPolicyLoss] / seen;
+  update.value_loss = sums[PpoObjective::kValueLoss] / seen;
+  update.entropy = sums[PpoObjective::kEntropy] / seen;
+  update.approx_kl = sums[PpoObjective::kKl] / seen;
+  update.clip_fraction = sums[PpoObjective::kClipped] / seen;
+  update.grad_norm = norms / update.minibatches;
+}
+
+}  // namespace flotilla

@@ -1,0 +1,103 @@
+// Proximal policy optimisation: Schulman et al. (2017), on rollouts of many environments.
+// docs/ppo.md lists every detail and why it is so.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "algo/schedule.h"
+#include "algo/trajectory.h"
+#include "core/config.h"
+#include "core/thread_pool.h"
+#include "nn/policy.h"
+
+namespace flotilla {
+
+enum class AdvantageScale : uint8_t { kNone, kBatch, kMinibatch };
+enum class Returns : uint8_t {
+  kGae,
+  // Discounted returns normalised over the batch; the advantage is what they exceed the current
+  // value by, anew in every epoch.
+  kMonteCarlo
+};
+
+struct PpoOptions {
+  double gamma = 0.99, lambda = 0.95;
+  Returns returns = Returns::kGae;
+  double returns_epsilon = 1e-8;  // of the normalisation of Monte-Carlo returns
+  AdvantageScale advantage_scale = AdvantageScale::kMinibatch;
+
+  int epochs = 4;
+  int minibatches = 4, minibatch_size = 0;  // the size counts where it is given
+  Schedule lr, clip, entropy, epsilon;
+  double value_coef = 0.5, value_clip = 0;  // value_clip 0: off
+  double max_grad_norm = 0.5;
+  double target_kl = 0;  // 0: off
+  double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-5;
+
+  // Separate phases: first the value for value_epochs, then the policy for policy_epochs.
+  bool separate = false;
+  int value_epochs = 40, policy_epochs = 10;
+  double value_lr = 1e-3;
+
+  static Schema schema();
+  static PpoOptions from(const Config& config, const std::string& prefix);
+  // Throws Error(kUsage) for sizes that contradict each other. `batch`: rows of a rollout.
+  void validate(int64_t batch, const NetworkSpec& network) const;
+};
+
+// What one update did; means over its minibatches.
+struct Update {
+  double policy_loss = 0, value_loss = 0, entropy = 0;
+  double approx_kl = 0, clip_fraction = 0, grad_norm = 0;
+  double explained_variance = 0;
+  double lr = 0, clip = 0, entropy_coef = 0, epsilon = 0;
+  // Mean |ratio - 1| of the first minibatch: exactly 0 where acting and learning agree.
+  double first_ratio_error = 0;
+  int epochs = 0, minibatches = 0;
+  bool stopped_by_kl = false;
+  double advantage_s = 0, update_s = 0;
+};
+
+struct PpoBatch {
+  Trajectory trajectory;
+  Samples samples;
+  const float* logprob = nullptr;  // of the actions, when they were drawn
+};
+
+class Ppo {
+ public:
+  Ppo(Policy& policy, ThreadPool& pool, const PpoOptions& options, uint64_t seed);
+
+  // `progress`: from 0 to 1 over the run.
+  Update learn(const PpoBatch& batch, double progress);
+  double epsilon(double progress) const { return options_.epsilon.at(progress); }
+
+  uint64_t updates() const { return updates_; }
+  void set_updates(uint64_t updates) { updates_ = updates; }
+
+ private:
+  struct Phase {
+    Part part;
+    int epochs;
+    double lr;
+  };
+
+  void estimate(const Trajectory& trajectory);
+  void choose_rows(const Trajectory& trajectory);
+  void shuffle(int epochs);
+  void run_phase(const PpoBatch& batch, const Phase& phase, Update& update);
+
+  Policy& policy_;
+  ThreadPool& pool_;
+  const PpoOptions options_;
+  const uint64_t seed_;
+  uint64_t updates_ = 0;
+  uint64_t shuffles_ = 0;  // of this update
+  std::vector<float> advantage_, target_;
+  std::vector<int32_t> rows_;                   // valid ones
+  std::vector<std::vector<int32_t>> shuffled_;  // by epoch
+};
+
+}  // namespace flotilla

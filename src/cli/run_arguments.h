@@ -1,0 +1,36 @@
+// What `train` and `bench ppo` share: which run is meant, and what they say about it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "train/trainer.h"
+
+namespace flotilla {
+
+class RunArguments {
+ public:
+  RunArguments();
+  void add_to(CLI::App& command);
+  // The config that recipe, key=value settings and options make, in this order. `plain`: without
+  // the recipe of an environment's name.
+  Config config(const Registry& registry, bool plain) const;
+  const std::string& what() const { return what_; }
+
+ private:
+  std::string what_, duration_;
+  std::vector<std::string> overrides_;
+  SchemaFlags flags_;
+};
+
+// "90", "90s", "10m", "1.5h" in seconds.
+double parse_duration(const std::string& text);
+
+// "64 x cartpole, threads back end, 2 threads; ppo, 4-64-64 tanh, fused avx512; seed 0".
+std::string run_header(const RunConfig& run, const RunShape& shape);
+
+nlohmann::ordered_json machine_json();
+
+}  // namespace flotilla

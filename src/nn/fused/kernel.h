@@ -1,0 +1,81 @@
+// The fused kernels: everything of a network that costs time, compiled once per kind of CPU and
+// picked at run time.
+//
+// A tile of rows goes through the whole network at once, forwards and backwards, while it is in
+// the cache. A row's arithmetic is the same wherever it stands in a tile.
+#pragma once
+
+#include "core/random_words.h"
+#include "nn/fused/plan.h"
+
+namespace flotilla::fused {
+
+struct Network {
+  const Plan* plan = nullptr;
+  const float* params = nullptr;
+  const float* derived = nullptr;
+  const float *obs_mean = nullptr, *obs_scale = nullptr;
+};
+
+struct ActCall {
+  int count = 0, first_env = 0;
+  const std::byte* obs = nullptr;
+  const uint8_t* mask = nullptr;
+  std::byte *action = nullptr, *latent = nullptr;
+  float *logprob = nullptr, *value = nullptr;
+  uint64_t seed = 0, stream = 0;
+  float epsilon = 0;
+  bool greedy = false;
+};
+
+// What the loss sees of a tile and says about it.
+struct LossRows {
+  int count = 0;
+  const int32_t* sample = nullptr;
+  const float *logprob = nullptr, *entropy = nullptr, *value = nullptr;
+  float *d_logprob = nullptr, *d_entropy = nullptr, *d_value = nullptr;
+};
+
+struct LearnCall {
+  const int32_t* sample = nullptr;  // row numbers
+  int count = 0;
+  const std::byte* obs = nullptr;
+  const uint8_t* mask = nullptr;
+  const std::byte* latent = nullptr;
+  float epsilon = 0;
+  bool actor = true, critic = true;  // which of the two are trained
+  void (*loss)(void* context, const LossRows& rows) = nullptr;
+  void* context = nullptr;
+  float* gradient = nullptr;  // added to
+};
+
+struct AdamCall {
+  float* params = nullptr;
+  const float* gradient = nullptr;
+  float *m = nullptr, *v = nullptr;
+  size_t begin = 0, end = 0;  // multiples of kPad
+  float scale = 1;            // of the gradient
+  float beta1 = 0, beta2 = 0, epsilon = 0;
+  float rate = 0;          // learning rate over the first moment's bias correction
+  float v_correction = 1;  // 1 / the second moment's bias correction
+};
+
+struct Kernels {
+  const char* name;
+  void (*act)(const Network& network, const ActCall& call, float* work);
+  void (*value)(const Network& network, const std::byte* obs, int count, float* out, float* work);
+  void (*learn)(const Network& network, const LearnCall& call, float* work);
+  // target = sum of the slots, in their order, over [begin, end); returns the sum of squares.
+  double (*reduce)(const float* const* slots, int count, size_t begin, size_t end, float* target);
+  void (*adam)(const AdamCall& call);
+  void (*derive)(const Plan& plan, const float* params, float* derived);
+  void (*exp)(const float* x, float* out, int count);
+};
+
+extern const Kernels kAvx512, kAvx2, kPortable;
+
+// The best of them on this CPU; FLOTILLA_KERNEL=avx512|avx2|portable asks for another. Throws
+// Error(kUsage) when the CPU cannot run it.
+const Kernels& kernels();
+
+}  // namespace flotilla::fused

@@ -1,0 +1,50 @@
+// Makes the plan of a network and carries parameters between its named tensors and the plan's
+// padded arrays.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nn/fused/plan.h"
+#include "nn/network.h"
+#include "nn/parameters.h"
+
+namespace flotilla::fused {
+
+class Layout {
+ public:
+  explicit Layout(const NetworkSpec& spec);
+  Layout(const Layout&) = delete;
+  Layout& operator=(const Layout&) = delete;
+
+  const Plan& plan() const { return plan_; }
+
+  void pack(const Tensors& tensors, float* params) const;
+  void unpack(const float* params, Tensors& tensors) const;
+  // The tensor that position `at` of the padded array belongs to.
+  std::string name_at(size_t at) const;
+
+ private:
+  // Element (row, column) of a tensor lies at offset + row * row_stride + column * column_stride.
+  struct Place {
+    std::string name;
+    size_t offset, size, row_stride, column_stride;
+  };
+
+  void add_layer(const std::string& name, int in, int out);
+  void add_head(const std::string& name, int in, int out);
+  void add_branch(const NetworkSpec& spec, const std::string& name, int first_head, int heads);
+  void place_work(const NetworkSpec& spec);
+  size_t reserve(size_t floats);
+  template <class Visit>
+  void visit(const Tensors& tensors, const Visit& each) const;
+
+  const NetworkSpec spec_;
+  std::vector<Layer> layers_;
+  std::vector<Head> heads_;
+  std::vector<Branch> branches_;
+  std::vector<Place> places_;
+  Plan plan_;
+};
+
+}  // namespace flotilla::fused

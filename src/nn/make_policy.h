@@ -1,0 +1,29 @@
+// Which kernel carries out a network.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "nn/policy.h"
+
+namespace flotilla {
+
+struct PolicyOptions {
+  std::string kind = "auto";   // auto | fused | torch
+  std::string device = "cpu";  // cpu | cuda; cuda is torch's
+  int parts = 1;               // threads that may act at once
+  uint64_t seed = 0;           // of the initial parameters
+};
+
+// auto: fused where it applies, else torch. Throws Error(kUsage) that says why when the kind asked
+// for cannot do it, or how to get what is missing.
+std::unique_ptr<Policy> make_policy(const NetworkSpec& spec, const PolicyOptions& options);
+
+// Why the fused kernels cannot carry out this network; "" when they can.
+std::string fused_refusal(const NetworkSpec& spec);
+std::unique_ptr<Policy> make_fused_policy(const NetworkSpec& spec, int parts, uint64_t seed);
+
+// Opens the libtorch plugin on first use. Throws Error(kUsage) that says how to get it.
+std::unique_ptr<Policy> make_torch_policy(const NetworkSpec& spec, const PolicyOptions& options);
+
+}  // namespace flotilla

@@ -1,0 +1,139 @@
+#include "nn/network.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <numeric>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace flotilla {
+namespace {
+
+constexpr int kMaxWidth = 1024;
+constexpr size_t kMaxLayers = 16;
+
+std::vector<int> parse_hidden(const std::string& key, const std::string& text) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{}: expected 1 to {} widths from 1 to {}, such as 64,64; {}", key,
+                            kMaxLayers, kMaxWidth, what));
+  };
+  std::vector<int> widths;
+  std::string_view rest = text;
+  for (bool more = true; more;) {
+    const size_t comma = rest.find(',');
+    more = comma != std::string_view::npos;
+    std::string_view word = rest.substr(0, comma);
+    if (more) rest.remove_prefix(comma + 1);
+    while (word.starts_with(' ')) word.remove_prefix(1);
+    while (word.ends_with(' ')) word.remove_suffix(1);
+    int width = 0;
+    const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), width);
+    if (status != std::errc() || end != word.data() + word.size() || width < 1 ||
+        width > kMaxWidth) {
+      refuse(fmt::format("got {} in {}", in_quotes(word), in_quotes(text)));
+    }
+    widths.push_back(width);
+  }
+  if (widths.size() > kMaxLayers) refuse(fmt::format("got {} of them", widths.size()));
+  return widths;
+}
+
+void require_squashable(const std::string& key, const EnvSpec& env) {
+  if (!env.action.is_box()) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{}: only continuous actions can be squashed, those of {} are {}", key,
+                            in_quotes(env.name), env.action.describe()));
+  }
+  for (size_t d = 0; d < env.action.dims(); ++d) {
+    if (env.action.low[d] == env.action.high[d]) {
+      throw Error(ErrorCode::kUsage, fmt::format("{}: the bounds of action {} of {} are equal", key,
+                                                 d, in_quotes(env.name)));
+    }
+  }
+}
+
+// Multiply-adds of the layers of a perceptron, and of those behind its first.
+struct Macs {
+  double all = 0, behind_first = 0;
+};
+
+Macs hidden_macs(const NetworkSpec& spec) {
+  Macs macs;
+  int inputs = spec.inputs;
+  for (size_t layer = 0; layer < spec.hidden.size(); ++layer) {
+    const double count = static_cast<double>(inputs) * spec.hidden[layer];
+    macs.all += count;
+    if (layer > 0) macs.behind_first += count;
+    inputs = spec.hidden[layer];
+  }
+  return macs;
+}
+
+Macs network_macs(const NetworkSpec& spec) {
+  Macs macs = hidden_macs(spec);
+  if (!spec.shared) {
+    macs.all *= 2;
+    macs.behind_first *= 2;
+  }
+  const int last = spec.hidden.empty() ? spec.inputs : spec.hidden.back();
+  const double heads = static_cast<double>(last) * (spec.outputs() + 1);
+  macs.all += heads;
+  if (!spec.hidden.empty()) macs.behind_first += heads;
+  return macs;
+}
+
+}  // namespace
+
+int NetworkSpec::outputs() const {
+  if (action.is_box()) return static_cast<int>(action.dims());
+  return std::accumulate(action.choices.begin(), action.choices.end(), 0);
+}
+
+double NetworkSpec::forward_macs() const { return network_macs(*this).all; }
+
+// Forward, the gradients of the weights, and the gradients of every layer's inputs but those of
+// the first, which are the observations.
+double NetworkSpec::learn_macs() const {
+  const Macs macs = network_macs(*this);
+  return 2 * macs.all + macs.behind_first;
+}
+
+Schema NetworkSpec::schema() {
+  Schema schema;
+  schema
+      .text("hidden", "64,64",
+            fmt::format("widths of the hidden layers, 1 to {} each, up to {} layers", kMaxWidth,
+                        kMaxLayers))
+      .choice("activation", "tanh", {"tanh", "relu"}, "of the hidden layers")
+      .boolean("shared", false, "actor and critic share the hidden layers")
+      .choice("init", "orthogonal", {"orthogonal", "default"},
+              "first parameters: orthogonal matrices, or uniform in +-1/sqrt(inputs)")
+      .number("log_std", 0, {-10, 2}, "first log of the deviation of a continuous action")
+      .boolean("squash", false, "continuous actions by tanh over their bounds instead of clipping")
+      .boolean("normalise_obs", false, "observations by their running mean and deviation");
+  return schema;
+}
+
+NetworkSpec NetworkSpec::from(const Config& config, const std::string& prefix, const EnvSpec& env) {
+  NetworkSpec spec;
+  spec.inputs = static_cast<int>(env.obs.elements());
+  spec.obs_type = env.obs.type;
+  spec.hidden = parse_hidden(prefix + "hidden", config.get_text(prefix + "hidden"));
+  spec.activation = config.get_text(prefix + "activation") == "relu" ? Activation::kRelu  //
+                                                                     : Activation::kTanh;
+  spec.shared = config.get_boolean(prefix + "shared");
+  spec.init = config.get_text(prefix + "init") == "default" ? Init::kDefault : Init::kOrthogonal;
+  spec.action = env.action;
+  spec.has_mask = env.has_mask;
+  spec.log_std = config.get_number(prefix + "log_std");
+  spec.squash = config.get_boolean(prefix + "squash");
+  spec.normalise_obs = config.get_boolean(prefix + "normalise_obs");
+  if (spec.squash) require_squashable(prefix + "squash", env);
+  return spec;
+}
+
+}  // namespace flotilla

@@ -1,0 +1,49 @@
+// What a policy's network looks like: a multi-layer perceptron that gives the parameters of a
+// distribution over actions (actor) and the value of an observation (critic). Every kernel that
+// can carry out such a network builds itself from this description.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/config.h"
+#include "env/spec.h"
+
+namespace flotilla {
+
+enum class Activation : uint8_t { kTanh, kRelu };
+enum class Init : uint8_t {
+  kOrthogonal,  // gain sqrt 2, 0.01 for the actor's output, 1 for the critic's; biases 0
+  kDefault      // uniform in +-1/sqrt(inputs), biases too
+};
+
+struct NetworkSpec {
+  int inputs = 0;  // elements of an observation
+  ObsType obs_type = ObsType::kFloat32;
+  std::vector<int> hidden;  // widths of the hidden layers
+  Activation activation = Activation::kTanh;
+  bool shared = false;  // actor and critic share the hidden layers
+  Init init = Init::kOrthogonal;
+  ActionSpace action;
+  bool has_mask = false;
+  // Of a box's Gaussian, which does not depend on the observation. With squash, an action is
+  // tanh of the sample, stretched over the box; without, it is the sample clipped to the box.
+  double log_std = 0;
+  bool squash = false;
+  bool normalise_obs = false;  // by running mean and deviation, clipped at +-kObsClip
+
+  static constexpr float kObsClip = 10;
+
+  // One per choice of every dimension, or the means of a box.
+  int outputs() const;
+  // Multiplications and additions of one row forward, and forward and backward.
+  double forward_macs() const;
+  double learn_macs() const;
+
+  // The keys of all this ("hidden", "activation", ...), for a config under "net.".
+  static Schema schema();
+  // Throws Error(kUsage) that names the key, for widths of 0 and the like.
+  static NetworkSpec from(const Config& config, const std::string& prefix, const EnvSpec& env);
+};
+
+}  // namespace flotilla

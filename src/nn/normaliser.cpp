@@ -1,0 +1,143 @@
+#include "nn/normaliser.h"
+
+#include <cmath>
+#include <span>
+
+#include "core/error.h"
+
+namespace flotilla {
+namespace {
+
+// Keeps the scale of a column that never changes finite.
+constexpr double kVarianceFloor = 1e-8;
+
+float inverse_deviation(double variance) {
+  return static_cast<float>(1 / std::sqrt(variance + kVarianceFloor));
+}
+
+void write(Writer& writer, const char* tag, const std::vector<double>& numbers) {
+  writer.bytes(tag, std::as_bytes(std::span(numbers)));
+}
+
+std::vector<double> read(Reader& reader, const char* tag, size_t count) {
+  std::vector<double> numbers(count);
+  reader.bytes_into(tag, std::as_writable_bytes(std::span(numbers)));
+  for (const double x : numbers) {
+    if (!std::isfinite(x)) {
+      throw Error(ErrorCode::kData, std::string("a normaliser's ") + tag + " is not finite");
+    }
+  }
+  return numbers;
+}
+
+}  // namespace
+
+RunningMoments::RunningMoments(size_t columns) : mean_(columns), squares_(columns) {}
+
+double RunningMoments::variance(size_t column) const {
+  return count_ > 0 ? squares_[column] / count_ : 1;
+}
+
+void RunningMoments::add(const float* rows, size_t count, const uint8_t* valid) {
+  merge(rows, count, valid);
+}
+
+void RunningMoments::add(const uint8_t* rows, size_t count, const uint8_t* valid) {
+  merge(rows, count, valid);
+}
+
+template <class T>
+void RunningMoments::merge(const T* rows, size_t count, const uint8_t* valid) {
+  const size_t width = columns();
+  const auto for_each_row = [&](const auto& body) {
+    for (size_t row = 0; row < count; ++row) {
+      if (valid == nullptr || valid[row] != 0) body(rows + row * width);
+    }
+  };
+  double added = 0;
+  std::vector<double> mean(width), squares(width);
+  for_each_row([&](const T* row) {
+    for (size_t i = 0; i < width; ++i) mean[i] += static_cast<double>(row[i]);
+    added += 1;
+  });
+  if (added == 0) return;
+  for (double& x : mean) x /= added;
+  for_each_row([&](const T* row) {
+    for (size_t i = 0; i < width; ++i) {
+      const double difference = static_cast<double>(row[i]) - mean[i];
+      squares[i] += difference * difference;
+    }
+  });
+
+  const double total = count_ + added;
+  for (size_t i = 0; i < width; ++i) {
+    const double difference = mean[i] - mean_[i];
+    mean_[i] += difference * (added / total);
+    squares_[i] += squares[i] + difference * difference * (count_ * added / total);
+  }
+  count_ = total;
+}
+
+void RunningMoments::save(Writer& writer) const {
+  writer.f64("count", count_);
+  write(writer, "mean", mean_);
+  write(writer, "squares", squares_);
+}
+
+void RunningMoments::load(Reader& reader) {
+  const double count = reader.f64("count");
+  std::vector<double> mean = read(reader, "mean", columns());
+  std::vector<double> squares = read(reader, "squares", columns());
+  bool in_range = std::isfinite(count) && count >= 0;
+  for (const double x : squares) in_range = in_range && x >= 0;
+  if (!in_range) throw Error(ErrorCode::kData, "a normaliser's count or squares are out of range");
+  count_ = count;
+  mean_ = std::move(mean);
+  squares_ = std::move(squares);
+}
+
+void ObsNormaliser::load(Reader& reader) {
+  moments_.load(reader);
+  refresh();
+}
+
+void ObsNormaliser::refresh() {
+  for (size_t i = 0; i < mean_.size(); ++i) {
+    mean_[i] = static_cast<float>(moments_.mean(i));
+    scale_[i] = inverse_deviation(moments_.variance(i));
+  }
+}
+
+RewardNormaliser::RewardNormaliser(size_t num_envs, double gamma)
+    : gamma_(gamma), returns_(num_envs) {}
+
+void RewardNormaliser::update(int steps, const float* reward, const uint8_t* ended,
+                              const uint8_t* valid) {
+  const size_t envs = returns_.size();
+  const size_t rows = static_cast<size_t>(steps) * envs;
+  std::vector<float> seen(rows);
+  for (size_t row = 0; row < rows; ++row) {
+    double& running = returns_[row % envs];
+    // A step that failed ends its episode too.
+    const bool failed = valid != nullptr && valid[row] == 0;
+    running = failed ? 0 : running * gamma_ + static_cast<double>(reward[row]);
+    seen[row] = static_cast<float>(running);
+    if (ended[row] != 0) running = 0;
+  }
+  moments_.add(seen.data(), rows, valid);
+}
+
+float RewardNormaliser::scale() const { return inverse_deviation(moments_.variance(0)); }
+
+void RewardNormaliser::save(Writer& writer) const {
+  write(writer, "returns", returns_);
+  moments_.save(writer);
+}
+
+void RewardNormaliser::load(Reader& reader) {
+  std::vector<double> returns = read(reader, "returns", returns_.size());
+  moments_.load(reader);
+  returns_ = std::move(returns);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,84 @@
+// Running mean and variance of observations and rewards: part of the policy and of its file.
+//
+// Frozen while envs are stepped; updated once per rollout, in the order of the rows, so that the
+// result does not depend on who collected them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/serial.h"
+
+namespace flotilla {
+
+// Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+// variances" (1979): batches of rows are merged into the running sums.
+class RunningMoments {
+ public:
+  explicit RunningMoments(size_t columns = 1);
+
+  size_t columns() const { return mean_.size(); }
+  double count() const { return count_; }
+  double mean(size_t column) const { return mean_[column]; }
+  double variance(size_t column) const;  // of the population; 1 before the first row
+
+  // Rows that are not valid are passed over; `valid` may be null.
+  void add(const float* rows, size_t count, const uint8_t* valid);
+  void add(const uint8_t* rows, size_t count, const uint8_t* valid);
+
+  void save(Writer& writer) const;
+  void load(Reader& reader);
+
+ private:
+  template <class T>
+  void merge(const T* rows, size_t count, const uint8_t* valid);
+  double count_ = 0;
+  std::vector<double> mean_, squares_;  // squares_: sum of squared differences from the mean
+};
+
+// (x - mean) / deviation, clipped at +-NetworkSpec::kObsClip.
+class ObsNormaliser {
+ public:
+  explicit ObsNormaliser(size_t columns) : moments_(columns), mean_(columns), scale_(columns) {
+    refresh();
+  }
+
+  template <class T>
+  void update(const T* rows, size_t count, const uint8_t* valid) {
+    moments_.add(rows, count, valid);
+    refresh();
+  }
+  const float* mean() const { return mean_.data(); }
+  const float* scale() const { return scale_.data(); }  // 1 / deviation
+  const RunningMoments& moments() const { return moments_; }
+
+  void save(Writer& writer) const { moments_.save(writer); }
+  void load(Reader& reader);
+
+ private:
+  void refresh();
+  RunningMoments moments_;
+  std::vector<float> mean_, scale_;
+};
+
+// Rewards divided by the deviation of the running discounted return, clipped at +-10.
+class RewardNormaliser {
+ public:
+  RewardNormaliser(size_t num_envs, double gamma);
+
+  // Takes in one rollout of [steps][num_envs] rows; an episode's end sets its return to zero.
+  void update(int steps, const float* reward, const uint8_t* ended, const uint8_t* valid);
+  float scale() const;
+  static constexpr float kClip = 10;
+
+  void save(Writer& writer) const;
+  void load(Reader& reader);
+
+ private:
+  double gamma_;
+  std::vector<double> returns_;  // by env
+  RunningMoments moments_;
+};
+
+}  // namespace flotilla

@@ -1,0 +1,144 @@
+// The network itself: parameters and forward pass.
+//
+// All parameters lie in one flat array, actor before critic, and the layers are views of it, so
+// that Adam is a few long sweeps and not a few short ones per layer.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "nn/parameters.h"
+#include "nn/policy.h"
+
+namespace flotilla::torch_nn {
+
+using Array = at::Tensor;
+
+// One tensor of the network within the flat array.
+struct Slot {
+  std::string name;
+  std::vector<int64_t> shape;
+  int64_t first = 0, size = 0;
+
+  bool is_critics() const { return name.starts_with("critic"); }
+};
+
+// A stretch of the flat array, and of the slots in it.
+struct Range {
+  int64_t first = 0, size = 0;
+  size_t first_slot = 0, slots = 0;
+};
+
+struct Heads {
+  Array actor, value;
+};
+
+class Network {
+ public:
+  Network(const NetworkSpec& spec, at::Device device) : spec_(spec) {
+    add_slots();
+    flat_ = at::zeros({all_.size}, at::device(device));
+    for (const Slot& slot : slots_) {
+      const Array view = flat_.narrow(0, slot.first, slot.size).view(slot.shape).detach();
+      leaves_.push_back(view.set_requires_grad(true));
+    }
+  }
+
+  Array& flat() { return flat_; }
+  const Array& flat() const { return flat_; }
+  const Slot& slot(size_t i) const { return slots_[i]; }
+
+  Range range(Part part) const {
+    return part == Part::kAll ? all_ : part == Part::kActor ? actor_ : critic_;
+  }
+  // The parameters as autograd knows them.
+  std::vector<Array> leaves(const Range& range) const {
+    const auto first = leaves_.begin() + static_cast<std::ptrdiff_t>(range.first_slot);
+    return {first, first + static_cast<std::ptrdiff_t>(range.slots)};
+  }
+  const Array& leaf(const std::string& name) const {
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].name == name) return leaves_[i];
+    }
+    throw Error(ErrorCode::kInternal, "no tensor " + name);
+  }
+
+  Heads forward(const Array& obs, bool actor, bool value) const {
+    Heads heads;
+    const Array trunk = spec_.shared ? hidden("trunk", obs) : Array();
+    const size_t last = spec_.shared ? 0 : spec_.hidden.size();
+    const auto head = [&](const char* net) {
+      return layer(fmt::format("{}.{}", net, last), spec_.shared ? trunk : hidden(net, obs));
+    };
+    if (actor) heads.actor = head("actor");
+    if (value) heads.value = head("critic").squeeze(1);
+    return heads;
+  }
+
+  // A flat array of our layout as tensors by name, and back.
+  Tensors read(const Array& flat) const {
+    const Array here = flat.to(at::kCPU);
+    Tensors tensors = make_parameters(spec_);
+    for (const Slot& slot : slots_) {
+      const float* first = here.data_ptr<float>() + slot.first;
+      find_tensor(tensors, slot.name).data.assign(first, first + slot.size);
+    }
+    return tensors;
+  }
+  void write(const Tensors& tensors, Array& flat) const {
+    Array here = at::empty({flat.size(0)});
+    for (const Slot& slot : slots_) {
+      const Tensor& tensor = find_tensor(tensors, slot.name);
+      std::copy(tensor.data.begin(), tensor.data.end(), here.data_ptr<float>() + slot.first);
+    }
+    const c10::NoGradGuard no_gradients;
+    flat.copy_(here);
+  }
+
+ private:
+  void add_slots() {
+    for (const Tensor& tensor : make_parameters(spec_)) {
+      slots_.push_back({tensor.name,
+                        {tensor.shape.begin(), tensor.shape.end()},
+                        0,
+                        static_cast<int64_t>(tensor.elements())});
+    }
+    std::stable_partition(slots_.begin(), slots_.end(),
+                          [](const Slot& slot) { return !slot.is_critics(); });
+    for (Slot& slot : slots_) {
+      Range& part = slot.is_critics() ? critic_ : actor_;
+      slot.first = all_.size;
+      all_.size += slot.size;
+      part.size += slot.size;
+      ++part.slots;
+    }
+    all_.slots = slots_.size();
+    critic_.first = actor_.size;
+    critic_.first_slot = actor_.slots;
+  }
+
+  Array layer(const std::string& name, const Array& x) const {
+    return at::linear(x, leaf(name + ".weight"), leaf(name + ".bias"));
+  }
+  Array hidden(const char* net, Array x) const {
+    for (size_t k = 0; k < spec_.hidden.size(); ++k) {
+      const Array sum = layer(fmt::format("{}.{}", net, k), x);
+      x = spec_.activation == Activation::kTanh ? sum.tanh() : sum.relu();
+    }
+    return x;
+  }
+
+  const NetworkSpec spec_;
+  Range all_, actor_, critic_;
+  std::vector<Slot> slots_;
+  Array flat_;
+  std::vector<Array> leaves_;  // views of flat_, in the order of slots_
+};
+
+}  // namespace flotilla::torch_nn

@@ -1,0 +1,434 @@
+// The policy on libtorch: any width, CPU or CUDA. The one source file that sees libtorch.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <dlfcn.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/version.h>
+
+#include <cstring>
+#include <mutex>
+
+#include "core/error.h"
+#include "nn/optimiser_state.h"
+#include "nn/torch/distribution.h"
+#include "nn/torch/host_batch.h"
+#include "nn/torch/network.h"
+#include "nn/torch/plugin.h"
+#include "nn/torch/sampling.h"
+
+namespace flotilla {
+namespace {
+
+using torch_nn::Array;
+using torch_nn::Range;
+
+// A matrix product may round a row differently when its shape or the row's place changes. So a row
+// is always computed in a tile of this many, at the place its env's number says.
+constexpr int kCpuTile = 64, kCudaTile = 1024;
+constexpr size_t kLeastShard = 512, kMaxShards = 4;
+
+// The messages of libtorch hold a stack trace; ours are one line.
+template <class F>
+auto guarded(F&& call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    throw Error(ErrorCode::kInternal, "libtorch: " + text.substr(0, text.find('\n')));
+  }
+}
+
+template <class F>
+F* loaded_function(const char* name) {
+  return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
+}
+
+// All threads are ours: libraries keep to the one that calls them.
+void use_one_thread() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    at::set_num_threads(1);
+    at::set_num_interop_threads(1);
+    if (auto* set = loaded_function<void(int)>("openblas_set_num_threads")) set(1);
+  });
+}
+
+std::string blas_name() {
+  if (auto* core = loaded_function<char*()>("openblas_get_corename")) {
+    return std::string("OpenBLAS ") + core();
+  }
+  return at::hasMKL() ? "MKL" : "BLAS without a name";
+}
+
+at::Device device_of(const std::string& name) {
+  if (name == "cpu") return at::kCPU;
+  if (name != "cuda") throw Error(ErrorCode::kUsage, "device: expected cpu or cuda, got " + name);
+  if (!at::hasCUDA()) {
+    throw Error(ErrorCode::kUsage,
+                "device cuda: libtorch " TORCH_VERSION " finds no CUDA here; use device=cpu");
+  }
+  return {at::kCUDA, 0};
+}
+
+class TorchPolicy final : public Policy {
+ public:
+  TorchPolicy(const NetworkSpec& spec, const PolicyOptions& options);
+
+  std::string kernel() const override {
+    if (device_.is_cuda()) return "torch " TORCH_VERSION " cuda";
+    return "torch " TORCH_VERSION " cpu, " + blas_name();
+  }
+  void act(int part, const ActRows& rows, const Draw& draw) const override;
+  void value(int part, const std::byte* obs, int count, float* out) const override;
+  LearnResult learn(ThreadPool& pool, const Samples& samples, std::span<const int32_t> chosen,
+                    Part part, const Objective& objective, const AdamStep& step) override;
+
+  Tensors parameters() const override;
+  void set_parameters(const Tensors& tensors) override;
+  Tensors optimiser() const override;
+  void set_optimiser(const Tensors& tensors) override;
+
+ private:
+  // Rows on the device. `latent`: choices or samples, by row and dimension.
+  struct Batch {
+    Array obs, open, latent;
+  };
+  struct Shard {
+    Array gradient;
+    double sums[Objective::kSums] = {};
+  };
+
+  Batch tile_batch(const ActRows& rows, int first_row, Span valid) const;
+  void act_tile(const ActRows& rows, const Draw& draw, int first_row, Span valid) const;
+  Array draw_choices(const std::vector<torch_nn::Choices>& choices, const ActRows& rows,
+                     const Draw& draw, int first_row, Span valid) const;
+  Array draw_box(const Array& mean, const ActRows& rows, const Draw& draw, int first_row,
+                 Span valid) const;
+
+  Batch gather(const Samples& samples, std::span<const int32_t> chosen) const;
+  void learn_shard(const Samples& samples, std::span<const int32_t> chosen, Part part,
+                   const Objective& objective, Shard& shard) const;
+  static Array differentiate(const Objective& objective, std::span<const int32_t> chosen,
+                             const Array& seen, double* sums);
+  std::vector<Shard> learn_shards(ThreadPool& pool, const Samples& samples,
+                                  std::span<const int32_t> chosen, Part part,
+                                  const Objective& objective) const;
+  LearnResult descend(const std::vector<Shard>& shards, Part part, const AdamStep& step);
+  [[noreturn]] void refuse_gradient(const Array& gradient, const Range& range) const;
+  void adam(const Range& range, const Array& gradient, const AdamStep& step, double count);
+
+  const at::Device device_;
+  const int tile_;
+  torch_nn::Network network_;
+  Array m_, v_;  // of Adam, laid out as the network's parameters
+  uint64_t actor_steps_ = 0, critic_steps_ = 0;
+};
+
+TorchPolicy::TorchPolicy(const NetworkSpec& spec, const PolicyOptions& options)
+    : Policy(spec),
+      device_(device_of(options.device)),
+      tile_(device_.is_cuda() ? kCudaTile : kCpuTile),
+      network_(spec, device_),
+      m_(at::zeros_like(network_.flat())),
+      v_(at::zeros_like(network_.flat())) {
+  set_parameters(initial_parameters(spec, options.seed));
+}
+
+// ---- acting -------------------------------------------------------------------------------------
+
+// Row `first_row` of `rows`, which may lie before the first, comes to the top of the tile; rows
+// that are not there are zeros with every choice open.
+TorchPolicy::Batch TorchPolicy::tile_batch(const ActRows& rows, int first_row, Span valid) const {
+  torch_nn::HostBatch host(spec_, obs_normaliser_, tile_, rows.mask != nullptr);
+  for (int i = valid.begin; i < valid.end; ++i) {
+    host.put(static_cast<size_t>(i), rows.obs, rows.mask, static_cast<size_t>(first_row + i));
+  }
+  return {host.obs().to(device_), host.open(device_), Array()};
+}
+
+Array TorchPolicy::draw_choices(const std::vector<torch_nn::Choices>& choices, const ActRows& rows,
+                                const Draw& draw, int first_row, Span valid) const {
+  const size_t dims = spec_.action.dims();
+  const torch_nn::Uniforms uniforms(draw, rows.first_env + first_row, tile_, dims);
+  Array latent = at::zeros({tile_, static_cast<int64_t>(dims)}, at::kLong);
+  for (size_t d = 0; d < dims; ++d) {
+    const auto count = static_cast<size_t>(spec_.action.choices[d]);
+    const Array p = choices[d].probabilities(static_cast<double>(draw.epsilon)).to(at::kCPU);
+    const float* table = p.data_ptr<float>();
+    for (int i = valid.begin; i < valid.end; ++i) {
+      const std::span<const float> row(table + static_cast<size_t>(i) * count, count);
+      const int32_t choice =
+          draw.greedy ? torch_nn::likeliest(row) : torch_nn::choose(row, uniforms(i, d));
+      const size_t at = static_cast<size_t>(first_row + i) * dims + d;
+      latent.data_ptr<int64_t>()[static_cast<size_t>(i) * dims + d] = choice;
+      reinterpret_cast<int32_t*>(rows.action)[at] = choice;
+      reinterpret_cast<int32_t*>(rows.latent)[at] = choice;
+    }
+  }
+  return latent.to(device_);
+}
+
+Array TorchPolicy::draw_box(const Array& mean, const ActRows& rows, const Draw& draw, int first_row,
+                            Span valid) const {
+  const size_t dims = spec_.action.dims();
+  const torch_nn::Uniforms uniforms(draw, rows.first_env + first_row, tile_, dims * 2);
+  const Array deviation = network_.leaf("log_std").exp().to(at::kCPU);
+  Array latent = mean.to(at::kCPU).clone();
+  for (int i = valid.begin; i < valid.end; ++i) {
+    for (size_t d = 0; d < dims; ++d) {
+      float& sample = latent.data_ptr<float>()[static_cast<size_t>(i) * dims + d];
+      if (!draw.greedy) {
+        sample += deviation.data_ptr<float>()[d] *
+                  torch_nn::normal(uniforms(i, 2 * d), uniforms(i, 2 * d + 1));
+      }
+      const size_t at = static_cast<size_t>(first_row + i) * dims + d;
+      reinterpret_cast<float*>(rows.latent)[at] = sample;
+      reinterpret_cast<float*>(rows.action)[at] = torch_nn::box_action(spec_, sample, d);
+    }
+  }
+  return latent.to(device_);
+}
+
+void TorchPolicy::act_tile(const ActRows& rows, const Draw& draw, int first_row, Span valid) const {
+  const Batch batch = tile_batch(rows, first_row, valid);
+  const torch_nn::Heads heads = network_.forward(batch.obs, true, rows.value != nullptr);
+  Array logprob;
+  if (spec_.action.is_box()) {
+    const Array latent = draw_box(heads.actor, rows, draw, first_row, valid);
+    if (rows.logprob != nullptr) {
+      logprob = torch_nn::gaussian_logprob(spec_, heads.actor, network_.leaf("log_std"), latent);
+    }
+  } else {
+    const auto choices = torch_nn::choices_of(spec_.action, heads.actor, batch.open);
+    const Array latent = draw_choices(choices, rows, draw, first_row, valid);
+    if (rows.logprob != nullptr) {
+      logprob = torch_nn::choices_logprob(choices, latent, static_cast<double>(draw.epsilon));
+    }
+  }
+  const auto copy_out = [&](const Array& from, float* to) {
+    if (to == nullptr) return;
+    const Array here = from.to(at::kCPU).contiguous();
+    std::memcpy(to + first_row + valid.begin, here.data_ptr<float>() + valid.begin,
+                static_cast<size_t>(valid.size()) * sizeof(float));
+  };
+  copy_out(logprob, rows.logprob);
+  copy_out(heads.value, rows.value);
+}
+
+void TorchPolicy::act(int /*part*/, const ActRows& rows, const Draw& draw) const {
+  guarded([&] {
+    const c10::InferenceMode no_gradients;
+    for (int first = -(rows.first_env % tile_); first < rows.count; first += tile_) {
+      act_tile(rows, draw, first, {std::max(0, -first), std::min(tile_, rows.count - first)});
+    }
+  });
+}
+
+void TorchPolicy::value(int /*part*/, const std::byte* obs, int count, float* out) const {
+  guarded([&] {
+    const c10::InferenceMode no_gradients;
+    for (int first = 0; first < count; first += tile_) {
+      const Span valid{0, std::min(tile_, count - first)};
+      const Batch batch = tile_batch({.obs = obs}, first, valid);
+      const Array values = network_.forward(batch.obs, false, true).value.to(at::kCPU).contiguous();
+      std::memcpy(out + first, values.data_ptr<float>(),
+                  static_cast<size_t>(valid.size()) * sizeof(float));
+    }
+  });
+}
+
+// ---- learning -----------------------------------------------------------------------------------
+
+TorchPolicy::Batch TorchPolicy::gather(const Samples& samples,
+                                       std::span<const int32_t> chosen) const {
+  const auto n = static_cast<int64_t>(chosen.size());
+  const size_t dims = spec_.action.dims(), bytes = dims * sizeof(float);
+  torch_nn::HostBatch host(spec_, obs_normaliser_, n, samples.mask != nullptr);
+  Array latent =
+      at::empty({n, static_cast<int64_t>(dims)}, spec_.action.is_box() ? at::kFloat : at::kInt);
+  auto* to = static_cast<std::byte*>(latent.data_ptr());
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const auto row = static_cast<size_t>(chosen[i]);
+    host.put(i, samples.obs, samples.mask, row);
+    std::memcpy(to + i * bytes, samples.latent + row * bytes, bytes);
+  }
+  latent = latent.to(device_);
+  return {host.obs().to(device_), host.open(device_),
+          spec_.action.is_box() ? latent : latent.to(at::kLong)};
+}
+
+// `seen`: rows of log-probabilities, entropies and values; the derivatives come back likewise.
+Array TorchPolicy::differentiate(const Objective& objective, std::span<const int32_t> chosen,
+                                 const Array& seen, double* sums) {
+  const auto n = static_cast<int>(chosen.size());
+  const Array from = seen.to(at::kCPU).contiguous();
+  Array to = at::zeros({3, n});
+  const float* in = from.data_ptr<float>();
+  auto* out = to.data_ptr<float>();
+  for (int first = 0; first < n; first += Objective::kMaxRows) {
+    objective.differentiate({.count = std::min(Objective::kMaxRows, n - first),
+                             .sample = chosen.data() + first,
+                             .logprob = in + first,
+                             .entropy = in + n + first,
+                             .value = in + 2 * n + first,
+                             .d_logprob = out + first,
+                             .d_entropy = out + n + first,
+                             .d_value = out + 2 * n + first},
+                            sums);
+  }
+  return to.to(seen.device());
+}
+
+void TorchPolicy::learn_shard(const Samples& samples, std::span<const int32_t> chosen, Part part,
+                              const Objective& objective, Shard& shard) const {
+  const Batch batch = gather(samples, chosen);
+  const bool actor = part != Part::kCritic, critic = part != Part::kActor;
+  const torch_nn::Heads heads = network_.forward(batch.obs, actor, critic);
+  const Array none = at::zeros({batch.obs.size(0)}, batch.obs.options());
+  Array outputs[3] = {none, none, none};
+  if (actor) {
+    const Array log_std = spec_.action.is_box() ? network_.leaf("log_std") : Array();
+    const torch_nn::Terms terms =
+        torch_nn::action_terms(spec_, heads.actor, log_std, batch.open, batch.latent,
+                               static_cast<double>(samples.epsilon));
+    outputs[0] = terms.logprob;
+    outputs[1] = terms.entropy;
+  }
+  if (critic) outputs[2] = heads.value;
+
+  const Array seen = at::stack({outputs[0].detach(), outputs[1].detach(), outputs[2].detach()});
+  const Array slopes = differentiate(objective, chosen, seen, shard.sums);
+  std::vector<Array> from, with;
+  for (int64_t i = 0; i < 3; ++i) {
+    if (i == 2 ? !critic : !actor) continue;
+    from.push_back(outputs[i]);
+    with.push_back(slopes[i]);
+  }
+  std::vector<Array> gradients =
+      torch::autograd::grad(from, network_.leaves(network_.range(part)), with);
+  for (Array& gradient : gradients) gradient = gradient.reshape({-1});
+  shard.gradient = at::cat(gradients);
+}
+
+void TorchPolicy::refuse_gradient(const Array& gradient, const Range& range) const {
+  for (size_t i = range.first_slot; i < range.first_slot + range.slots; ++i) {
+    const torch_nn::Slot& slot = network_.slot(i);
+    const Array here = gradient.narrow(0, slot.first - range.first, slot.size);
+    if (!here.isfinite().all().item<bool>()) {
+      throw Error(ErrorCode::kNumeric, "the gradient of " + slot.name + " is not finite");
+    }
+  }
+  throw Error(ErrorCode::kNumeric, "the norm of the gradient is not finite");
+}
+
+void TorchPolicy::adam(const Range& range, const Array& gradient, const AdamStep& step,
+                       double count) {
+  const double correction1 = 1 - std::pow(step.beta1, count);
+  const double correction2 = 1 - std::pow(step.beta2, count);
+  Array m = m_.narrow(0, range.first, range.size), v = v_.narrow(0, range.first, range.size);
+  m.mul_(step.beta1).add_(gradient, 1 - step.beta1);
+  v.mul_(step.beta2).addcmul_(gradient, gradient, 1 - step.beta2);
+  const Array divisor = (v / correction2).sqrt_().add_(step.epsilon);
+  network_.flat().narrow(0, range.first, range.size).addcdiv_(m, divisor, -step.lr / correction1);
+}
+
+std::vector<TorchPolicy::Shard> TorchPolicy::learn_shards(ThreadPool& pool, const Samples& samples,
+                                                          std::span<const int32_t> chosen,
+                                                          Part part,
+                                                          const Objective& objective) const {
+  // A GPU does all rows at once. Otherwise the cut depends on the number of rows alone.
+  const size_t n = chosen.size();
+  const size_t size =
+      device_.is_cuda() ? n : std::max(kLeastShard, (n + kMaxShards - 1) / kMaxShards);
+  std::vector<Shard> shards((n + size - 1) / size);
+  pool.run([&](int thread) {
+    const Span mine = part_of({0, static_cast<int>(shards.size())}, thread, pool.threads());
+    for (auto i = static_cast<size_t>(mine.begin); i < static_cast<size_t>(mine.end); ++i) {
+      learn_shard(samples, chosen.subspan(i * size, std::min(n - i * size, size)), part, objective,
+                  shards[i]);
+    }
+  });
+  return shards;
+}
+
+LearnResult TorchPolicy::descend(const std::vector<Shard>& shards, Part part,
+                                 const AdamStep& step) {
+  const c10::NoGradGuard no_gradients;
+  LearnResult result;
+  Array gradient = at::zeros_like(shards[0].gradient);
+  for (const Shard& shard : shards) {
+    gradient += shard.gradient;
+    for (int k = 0; k < Objective::kSums; ++k) result.sums[k] += shard.sums[k];
+  }
+  const Range whole = network_.range(part);
+  result.grad_norm = gradient.to(at::kDouble).square().sum().sqrt().item<double>();
+  if (!std::isfinite(result.grad_norm)) refuse_gradient(gradient, whole);
+  if (step.max_grad_norm > 0) {
+    gradient *= std::min(1.0, step.max_grad_norm / (result.grad_norm + 1e-6));
+  }
+  for (const Part one : {Part::kActor, Part::kCritic}) {
+    if (part != Part::kAll && part != one) continue;
+    const Range range = network_.range(one);
+    const uint64_t count = one == Part::kActor ? ++actor_steps_ : ++critic_steps_;
+    adam(range, gradient.narrow(0, range.first - whole.first, range.size), step,
+         static_cast<double>(count));
+  }
+  return result;
+}
+
+LearnResult TorchPolicy::learn(ThreadPool& pool, const Samples& samples,
+                               std::span<const int32_t> chosen, Part part,
+                               const Objective& objective, const AdamStep& step) {
+  if (spec_.shared && part != Part::kAll) {
+    throw Error(ErrorCode::kUsage, "actor and critic share layers: they learn together only");
+  }
+  if (chosen.empty()) throw Error(ErrorCode::kUsage, "no rows to learn from");
+  return guarded(
+      [&] { return descend(learn_shards(pool, samples, chosen, part, objective), part, step); });
+}
+
+// ---- in and out ---------------------------------------------------------------------------------
+
+Tensors TorchPolicy::parameters() const {
+  return guarded([&] { return network_.read(network_.flat()); });
+}
+
+void TorchPolicy::set_parameters(const Tensors& tensors) {
+  require_same_shapes(make_parameters(spec_), tensors);
+  guarded([&] { network_.write(tensors, network_.flat()); });
+}
+
+Tensors TorchPolicy::optimiser() const {
+  return guarded([&] {
+    OptimiserState state(spec_);
+    state.m = network_.read(m_);
+    state.v = network_.read(v_);
+    state.actor_steps = actor_steps_;
+    state.critic_steps = critic_steps_;
+    return state.join();
+  });
+}
+
+void TorchPolicy::set_optimiser(const Tensors& tensors) {
+  OptimiserState state(spec_);
+  state.split(tensors);
+  guarded([&] {
+    network_.write(state.m, m_);
+    network_.write(state.v, v_);
+  });
+  actor_steps_ = state.actor_steps;
+  critic_steps_ = state.critic_steps;
+}
+
+}  // namespace
+}  // namespace flotilla
+
+extern "C" [[gnu::visibility("default")]] flotilla::Policy* flotilla_make_torch_policy(
+    const flotilla::NetworkSpec& spec, const flotilla::PolicyOptions& options) {
+  return flotilla::guarded([&]() -> flotilla::Policy* {
+    flotilla::use_one_thread();
+    return new flotilla::TorchPolicy(spec, options);
+  });
+}

@@ -1,0 +1,9 @@
+#include "nn/vector_math.h"
+
+#include "nn/fused/kernel.h"
+
+namespace flotilla {
+
+void vector_exp(const float* x, float* out, int count) { fused::kernels().exp(x, out, count); }
+
+}  // namespace flotilla

@@ -1,0 +1,51 @@
+// Fills a rollout: the policy acts, the environments step, group by group, so that one half of the
+// envs steps while the policy acts for the other.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "nn/policy.h"
+#include "train/rollout.h"
+
+namespace flotilla {
+
+class Collector {
+ public:
+  Collector(VecEnv& vec, Rollout& rollout, const Policy& policy, uint64_t seed);
+
+  void reset() { vec_.reset(seed_, rollout_.first_view()); }
+  // One rollout, with the values that advantages need besides.
+  void collect(float epsilon);
+
+  uint64_t steps() const { return steps_; }  // of each env
+  void set_steps(uint64_t steps) { steps_ = steps; }
+
+  // Seconds of the calling thread since the last call: spent in the policy, and in all.
+  struct Times {
+    double infer_s = 0, total_s = 0;
+  };
+  Times take_times();
+
+ private:
+  struct Turn {
+    Collector* collector = nullptr;
+    int step = 0;
+  };
+  void act(int part, int step, Span envs);
+  void require_choices(int step, Span envs) const;
+  void begin(int group, int step);
+  void value_ends();
+
+  VecEnv& vec_;
+  Rollout& rollout_;
+  const Policy& policy_;
+  const uint64_t seed_;
+  uint64_t steps_ = 0;
+  float epsilon_ = 0;
+  Turn turns_[kMaxGroups];
+  uint64_t infer_ns_ = 0, total_ns_ = 0;
+  std::vector<float> final_values_;
+};
+
+}  // namespace flotilla

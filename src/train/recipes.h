@@ -1,0 +1,25 @@
+// The settings that ship with the program, one YAML file per recipe in configs/, built in.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "env/registry.h"
+#include "train/run_config.h"
+
+namespace flotilla {
+
+struct Recipe {
+  const char* name;
+  const char* yaml;
+};
+const std::vector<Recipe>& recipes();
+
+// The config of a run: `what` is a recipe, an environment or a YAML file; then come the overrides
+// "key=value". With `plain`, the name of an environment means its defaults even where a recipe has
+// the same name. Throws Error(kUsage) "did you mean".
+Config load_run_config(const Registry& registry, const std::string& what, bool plain,
+                       const std::vector<std::string>& overrides);
+const EnvType& env_of(const Registry& registry, const Config& config);
+
+}  // namespace flotilla

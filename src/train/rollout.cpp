@@ -1,0 +1,150 @@
+#include "train/rollout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "core/error.h"
+
+namespace flotilla {
+
+Rollout::Rollout(ArenaLayout& layout, const EnvSpec& spec, int num_envs, int horizon)
+    : spec_(spec), num_envs_(num_envs), horizon_(horizon) {
+  const auto n = static_cast<size_t>(num_envs), rows = static_cast<size_t>(this->rows());
+  const size_t action_bytes = spec.action.dims() * sizeof(int32_t);
+  obs_id_ = layout.add<std::byte>("obs", 1, (rows + n) * spec.obs.row_bytes());
+  actions_id_ = layout.add<std::byte>("actions", 1, rows * action_bytes);
+  // The choices of a discrete space are their own latents.
+  if (spec.action.is_box()) latent_id_ = layout.add<std::byte>("latent", 1, rows * action_bytes);
+  if (spec.has_mask)
+    mask_id_ = layout.add<uint8_t>("mask", 1, (rows + n) * spec.action.mask_size());
+  reward_id_ = layout.add<float>("reward", 1, rows);
+  logprob_id_ = layout.add<float>("logprob", 1, rows);
+  value_id_ = layout.add<float>("value", 1, rows);
+  final_value_id_ = layout.add<float>("final_value", 1, rows);
+  last_value_id_ = layout.add<float>("last_value", 1, n);
+  // One step more than there are: the first observations come with flags of their own.
+  terminated_id_ = layout.add<uint8_t>("terminated", 1, rows + n);
+  truncated_id_ = layout.add<uint8_t>("truncated", 1, rows + n);
+  valid_id_ = layout.add<uint8_t>("valid", 1, rows + n);
+  final_obs_id_ = layout.add<std::byte>("final_obs", 1, n * spec.obs.row_bytes());
+  episode_return_id_ = layout.add<float>("episode_return", 1, n);
+  episode_length_id_ = layout.add<int32_t>("episode_length", 1, n);
+  metrics_id_ = layout.add<float>("metrics", 1, std::max<size_t>(n * spec.metrics.size(), 1));
+}
+
+void Rollout::attach(const Arena& arena) {
+  obs = arena.view(obs_id_).row(0);
+  actions_ = arena.view(actions_id_).row(0);
+  latent = spec_.action.is_box() ? arena.view(latent_id_).row(0) : actions_;
+  mask = spec_.has_mask ? arena.view(mask_id_).row(0) : nullptr;
+  reward = arena.view(reward_id_).row(0);
+  logprob = arena.view(logprob_id_).row(0);
+  value = arena.view(value_id_).row(0);
+  final_value = arena.view(final_value_id_).row(0);
+  last_value = arena.view(last_value_id_).row(0);
+  terminated = arena.view(terminated_id_).row(0);
+  truncated = arena.view(truncated_id_).row(0);
+  valid = arena.view(valid_id_).row(0);
+  step_final_obs_ = arena.view(final_obs_id_).row(0);
+  episode_return_ = arena.view(episode_return_id_).row(0);
+  episode_length_ = arena.view(episode_length_id_).row(0);
+  metrics_ = arena.view(metrics_id_).row(0);
+}
+
+StepView Rollout::view(int step) const {
+  const size_t first = row(step, 0), next = row(step + 1, 0);
+  return {.obs = obs + next * spec_.obs.row_bytes(),
+          .reward = reward + first,
+          .terminated = terminated + first,
+          .truncated = truncated + first,
+          .valid = valid + first,
+          .mask = mask == nullptr ? nullptr : mask + next * spec_.action.mask_size(),
+          .final_obs = step_final_obs_,
+          .episode_return = episode_return_,
+          .episode_length = episode_length_,
+          .metrics = metrics_};
+}
+
+StepView Rollout::first_view() const {
+  StepView first = view(0);
+  const size_t spare = row(horizon_, 0);
+  first.obs = obs;
+  first.mask = mask;
+  first.terminated = terminated + spare;
+  first.truncated = truncated + spare;
+  first.valid = valid + spare;
+  return first;
+}
+
+std::byte* Rollout::actions(int step) const {
+  return actions_ + row(step, 0) * spec_.action.dims() * sizeof(int32_t);
+}
+
+void Rollout::carry_over() {
+  const auto n = static_cast<size_t>(num_envs_);
+  const size_t last = row(horizon_, 0), obs_bytes = spec_.obs.row_bytes();
+  std::memcpy(obs, obs + last * obs_bytes, n * obs_bytes);
+  if (mask != nullptr) {
+    const size_t bytes = spec_.action.mask_size();
+    std::memcpy(mask, mask + last * bytes, n * bytes);
+  }
+}
+
+void Rollout::harvest(int step, Span envs) {
+  const size_t obs_bytes = spec_.obs.row_bytes(), metrics = spec_.metrics.size();
+  const auto count = static_cast<size_t>(envs.size());
+  const size_t first = row(step, envs.begin);
+  const bool none = std::memchr(terminated + first, 1, count) == nullptr &&
+                    std::memchr(truncated + first, 1, count) == nullptr;
+  if (none) return;
+  for (int env = envs.begin; env < envs.end; ++env) {
+    const size_t at = row(step, env);
+    if (terminated[at] == 0 && truncated[at] == 0) continue;
+    const float* own = metrics_ + static_cast<size_t>(env) * metrics;
+    episodes_.push_back({.step = step,
+                         .env = env,
+                         .episode_return = episode_return_[env],
+                         .length = episode_length_[env],
+                         .metrics = {own, own + metrics}});
+    if (terminated[at] != 0) continue;
+    const std::byte* last = step_final_obs_ + static_cast<size_t>(env) * obs_bytes;
+    final_rows.push_back(at);
+    final_obs.insert(final_obs.end(), last, last + obs_bytes);
+  }
+}
+
+std::vector<Episode> Rollout::take_episodes() {
+  std::ranges::sort(episodes_, {}, [](const Episode& e) { return std::pair(e.step, e.env); });
+  return std::exchange(episodes_, {});
+}
+
+void Rollout::require_finite() const {
+  const auto refuse = [this](size_t at, const char* field, float number) {
+    const size_t n = static_cast<size_t>(num_envs_);
+    throw Error(ErrorCode::kNumeric,
+                fmt::format("env {} of '{}': {} is {} at step {} of the rollout", at % n,
+                            spec_.name, field, number, at / n));
+  };
+  const auto count = static_cast<size_t>(rows());
+  for (size_t i = 0; i < count; ++i) {
+    if (valid[i] != 0 && !std::isfinite(reward[i])) refuse(i, "reward", reward[i]);
+  }
+  if (spec_.obs.type != ObsType::kFloat32) return;
+  const size_t elements = spec_.obs.elements();
+  const auto* numbers = reinterpret_cast<const float*>(obs);
+  const size_t all = (count + static_cast<size_t>(num_envs_)) * elements;
+  // x - x is 0 for every number and NaN otherwise: one sum the compiler vectorises tells whether a
+  // closer look is needed.
+  float sum = 0;
+  for (size_t i = 0; i < all; ++i) sum += numbers[i] - numbers[i];
+  if (sum == 0) return;
+  for (size_t i = 0; i < all; ++i) {
+    if (!std::isfinite(numbers[i])) refuse(i / elements, "observation", numbers[i]);
+  }
+}
+
+}  // namespace flotilla

@@ -1,0 +1,80 @@
+// The memory of one rollout: what every env saw, did and got over `horizon` steps, in one arena
+// into which the environments write and from which the learner reads.
+//
+// Arrays are flat, row t * num_envs + i; observations and masks have one step more, for what
+// follows the last one. The last observations of truncated episodes go into a pool, for only
+// they are needed besides.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "algo/ppo.h"
+#include "env/vec_env.h"
+
+namespace flotilla {
+
+// An episode that ended during a rollout.
+struct Episode {
+  int step = 0, env = 0;
+  float episode_return = 0;
+  int32_t length = 0;
+  std::vector<float> metrics;
+};
+
+class Rollout {
+ public:
+  // Registers the fields; attach() once the arena exists.
+  Rollout(ArenaLayout& layout, const EnvSpec& spec, int num_envs, int horizon);
+  void attach(const Arena& arena);
+
+  int num_envs() const { return num_envs_; }
+  int horizon() const { return horizon_; }
+  int64_t rows() const { return int64_t{num_envs_} * horizon_; }
+  size_t row(int step, int env) const {
+    return static_cast<size_t>(step) * static_cast<size_t>(num_envs_) + static_cast<size_t>(env);
+  }
+
+  // Where step `step` of all envs is written.
+  StepView view(int step) const;
+  // Where the observations before the first step are written.
+  StepView first_view() const;
+  std::byte* actions(int step) const;
+
+  // Makes the observations that follow the last step the first of the next rollout.
+  void carry_over();
+  // Takes what is needed of the episodes that ended at this step.
+  void harvest(int step, Span envs);
+  // In the order of steps and envs.
+  std::vector<Episode> take_episodes();
+
+  // Throws Error(kNumeric) that names env, field and step of the first reward or observation that
+  // is not finite.
+  void require_finite() const;
+
+  // Public arrays, by row.
+  std::byte *obs = nullptr, *latent = nullptr;
+  uint8_t* mask = nullptr;  // null where the env has none
+  float *reward = nullptr, *logprob = nullptr, *value = nullptr, *final_value = nullptr;
+  float* last_value = nullptr;  // by env
+  uint8_t *terminated = nullptr, *truncated = nullptr, *valid = nullptr;
+
+  // Last observations of truncated episodes, and the rows they belong to.
+  std::vector<std::byte> final_obs;
+  std::vector<size_t> final_rows;
+
+ private:
+  const EnvSpec spec_;
+  int num_envs_, horizon_;
+  FieldId<std::byte> obs_id_, actions_id_, latent_id_, final_obs_id_;
+  FieldId<float> reward_id_, logprob_id_, value_id_, final_value_id_, last_value_id_;
+  FieldId<float> episode_return_id_, metrics_id_;
+  FieldId<int32_t> episode_length_id_;
+  FieldId<uint8_t> terminated_id_, truncated_id_, valid_id_, mask_id_;
+  std::byte *actions_ = nullptr, *step_final_obs_ = nullptr;
+  float *episode_return_ = nullptr, *metrics_ = nullptr;
+  int32_t* episode_length_ = nullptr;
+  std::vector<Episode> episodes_;
+};
+
+}  // namespace flotilla

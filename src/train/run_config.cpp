@@ -1,0 +1,68 @@
+#include "train/run_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/system.h"
+
+namespace flotilla {
+namespace {
+
+constexpr int64_t kMaxRows = 1 << 30;  // of a rollout
+
+}  // namespace
+
+Schema RunConfig::schema(const EnvType& type) {
+  Schema schema;
+  schema.choice("env.name", type.name, {type.name}, "the environment");
+  schema.include("env", type.schema);
+  schema.include("", VecOptions::schema());
+  schema.set_default("num_envs", "64").set_default("backend", "threads");
+  schema.integer("seed", 0, {0, INT64_MAX}, "of everything that is drawn")
+      .integer("steps", 1'000'000, {0, INT64_MAX}, "steps of all envs together; 0: no limit")
+      .integer("episodes", 0, {0, INT64_MAX}, "episodes of all envs together; 0: no limit")
+      .number("duration_s", 0, {0, 1e9}, "seconds of wall time; 0: no limit")
+      .integer("horizon", 128, {1, 1'000'000}, "steps of each env between updates")
+      .choice("algo", "ppo", {"ppo"}, "the learning algorithm")
+      .choice("policy", "auto", {"auto", "fused", "torch"}, "what carries out the network")
+      .choice("device", "cpu", {"cpu", "cuda"}, "where the network runs")
+      .boolean("normalise_reward", false, "divide rewards by the deviation of the return");
+  schema.include("net", NetworkSpec::schema());
+  schema.include("ppo", PpoOptions::schema());
+  schema.include("eval", EvalOptions::schema());
+  return schema;
+}
+
+RunConfig::RunConfig(const EnvType& type, const Config& config)
+    : type(type), config(config), env_config(config.part("env", type.schema)) {
+  vec = VecOptions::from(config);
+  threads = vec.threads;
+  // Half of the envs step while the policy acts for the others, where workers do the stepping.
+  if (vec.backend == Backend::kProcesses && vec.groups == 1 && vec.num_envs >= 2) vec.groups = 2;
+  vec.validate();
+  horizon = static_cast<int>(config.get_integer("horizon"));
+  seed = static_cast<uint64_t>(config.get_integer("seed"));
+  limits = {.steps = config.get_integer("steps"),
+            .episodes = config.get_integer("episodes"),
+            .duration_s = config.get_number("duration_s")};
+  if (limits.steps == 0 && limits.episodes == 0 && limits.duration_s == 0) {
+    throw Error(ErrorCode::kUsage, "one of steps, episodes and duration_s must be above 0");
+  }
+  algo = config.get_text("algo");
+  policy = config.get_text("policy");
+  device = config.get_text("device");
+  normalise_reward = config.get_boolean("normalise_reward");
+  ppo = PpoOptions::from(config, "ppo.");
+  network = NetworkSpec::from(config, "net.", type.make_kernel(env_config, vec.time_limit)->spec());
+  eval = EvalOptions::from(config, "eval.", seed);
+  const int64_t rows = int64_t{horizon} * vec.num_envs;
+  if (rows > kMaxRows) {
+    throw Error(ErrorCode::kUsage, fmt::format("horizon {} x num_envs {} is more than {} rows",
+                                               horizon, vec.num_envs, kMaxRows));
+  }
+  ppo.validate(rows, network);
+}
+
+}  // namespace flotilla

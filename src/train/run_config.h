@@ -1,0 +1,42 @@
+// The keys of a training run, for one environment: those of the engine, of the algorithm, of the
+// network, and under "env." those of the environment.
+#pragma once
+
+#include <string>
+
+#include "algo/ppo.h"
+#include "core/config.h"
+#include "env/registry.h"
+#include "env/vec_env.h"
+#include "train/evaluator.h"
+
+namespace flotilla {
+
+struct RunLimits {
+  // The run ends with the first update that reaches one of them; 0: no such limit.
+  int64_t steps = 0, episodes = 0;
+  double duration_s = 0;
+};
+
+// Everything a run needs to know, taken from a validated config.
+struct RunConfig {
+  RunConfig(const EnvType& type, const Config& config);
+
+  const EnvType& type;
+  Config config;      // all keys, effective values
+  Config env_config;  // those of the environment alone
+  VecOptions vec;
+  int threads = 1;  // of the learner, and of the threads back end
+  int horizon = 128;
+  uint64_t seed = 0;
+  RunLimits limits;
+  std::string algo, policy, device;
+  bool normalise_reward = false;
+  PpoOptions ppo;
+  NetworkSpec network;
+  EvalOptions eval;
+
+  static Schema schema(const EnvType& type);
+};
+
+}  // namespace flotilla

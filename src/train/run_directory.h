@@ -1,0 +1,25 @@
+// The directory of a run: config.yaml before the first step, summary.json at the end.
+// Files are written under another name and renamed, so that a reader never sees half of one.
+#pragma once
+
+#include <string>
+
+namespace flotilla {
+
+class RunDirectory {
+ public:
+  // Makes the directory. Throws Error(kUsage) when it holds a run already or cannot be written.
+  explicit RunDirectory(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  // Throws Error(kData) that names the file when it cannot be written whole.
+  void write(const std::string& name, const std::string& text) const;
+
+ private:
+  std::string path_;
+};
+
+// "runs/cartpole-seed9-20261115-120304", for runs that were given no directory.
+std::string default_run_path(const std::string& name, uint64_t seed);
+
+}  // namespace flotilla

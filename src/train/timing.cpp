@@ -1,0 +1,82 @@
+#include "train/timing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace flotilla {
+namespace {
+
+// A share that is worth a sentence; below it the time is spread evenly enough.
+constexpr double kMuch = 0.3;
+
+std::string advice_on_update(const RunShape& shape) {
+  if (!shape.fused) return "use policy=fused if the network allows it";
+  if (shape.threads < shape.cores) {
+    return fmt::format("raise threads from {} towards the {} cores", shape.threads, shape.cores);
+  }
+  return "lower ppo.epochs or make the network smaller, if learning allows it";
+}
+
+std::string advice_on_steps(const RunShape& shape) {
+  if (shape.backend == "serial") return "use backend=threads";
+  if (shape.backend == "processes") {
+    return shape.workers < shape.cores
+               ? fmt::format("raise workers from {} towards the {} cores", shape.workers,
+                             shape.cores)
+               : std::string("use backend=threads if the environment never crashes");
+  }
+  if (shape.threads < shape.cores) {
+    return fmt::format("raise threads from {} towards the {} cores", shape.threads, shape.cores);
+  }
+  return "the environment itself is what there is to make faster";
+}
+
+}  // namespace
+
+std::string Timing::tree() const {
+  const double total = std::max(total_s(), 1e-9);
+  std::string text;
+  const auto line = [&](int depth, const char* name, double seconds) {
+    text += fmt::format("{:<20}{:>9.3f} s {:>5.1f} %\n",
+                        std::string(2 * static_cast<size_t>(depth), ' ') + name, seconds,
+                        100 * seconds / total);
+  };
+  line(0, "total", total_s());
+  line(1, "collect", collect_s());
+  line(2, "step", step_s);
+  line(2, "infer", infer_s);
+  line(2, "wait", wait_s);
+  line(1, "learn", learn_s());
+  line(2, "gae", advantage_s);
+  line(2, "update", update_s);
+  line(1, "eval", eval_s);
+  line(1, "other", other_s);
+  return text;
+}
+
+std::string bottleneck(const Timing& timing, const RunShape& shape) {
+  struct Cost {
+    double seconds;
+    const char* name;
+    std::string advice;
+  };
+  const Cost costs[] = {
+      {timing.update_s, "gradient descent", advice_on_update(shape)},
+      {timing.step_s, "stepping environments", advice_on_steps(shape)},
+      {timing.infer_s, "acting",
+       shape.fused ? "use more envs per step (num_envs), up to some hundreds"
+                   : "use policy=fused if the network allows it, or raise num_envs"},
+      {timing.wait_s, "waiting for other threads or workers",
+       shape.backend == "processes" ? "give workers slower environments or use backend=threads"
+                                    : "lower threads or raise num_envs"},
+      {timing.advantage_s, "advantage estimation", "raise horizon or num_envs less"},
+      {timing.eval_s, "evaluation", "lower eval.episodes"}};
+  const Cost& worst = *std::ranges::max_element(costs, {}, &Cost::seconds);
+  const double share = worst.seconds / std::max(timing.total_s(), 1e-9);
+  if (share < kMuch) return "No single part takes more than a third of the time.";
+  return fmt::format("{:.0f} % of the time is {}: to go faster, {}.", 100 * share, worst.name,
+                     worst.advice);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,35 @@
+// Where the time of a run went, and what to do about it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace flotilla {
+
+struct Timing {
+  double step_s = 0;       // environments
+  double infer_s = 0;      // the policy acting
+  double wait_s = 0;       // of the calling thread for the others
+  double advantage_s = 0;  // GAE
+  double update_s = 0;     // gradient descent
+  double eval_s = 0;
+  double other_s = 0;
+
+  double collect_s() const { return step_s + infer_s + wait_s; }
+  double learn_s() const { return advantage_s + update_s; }
+  double total_s() const { return collect_s() + learn_s() + eval_s + other_s; }
+
+  // A tree of lines, with shares.
+  std::string tree() const;
+};
+
+struct RunShape {
+  std::string backend, policy_kernel;
+  int num_envs = 0, threads = 1, workers = 0, cores = 1;
+  bool fused = true;
+};
+
+// One sentence: what most of the time goes into, and what to change.
+std::string bottleneck(const Timing& timing, const RunShape& shape);
+
+}  // namespace flotilla

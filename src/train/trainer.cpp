@@ -1,0 +1,175 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/system.h"
+#include "nn/make_policy.h"
+
+namespace flotilla {
+namespace {
+
+constexpr size_t kRecentEpisodes = 100;
+
+double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - start) * 1e-9; }
+
+}  // namespace
+
+Trainer::Trainer(const RunConfig& run) : run_(run) {
+  ArenaLayout layout;
+  const EnvSpec spec = run.type.make_kernel(run.env_config, run.vec.time_limit)->spec();
+  rollout_ = std::make_unique<Rollout>(layout, spec, run.vec.num_envs, run.horizon);
+  policy_ = make_policy(
+      run.network,
+      {.kind = run.policy, .device = run.device, .parts = run.threads, .seed = run.seed});
+  vec_ = make_vec_env(run.type, run.env_config, run.vec, layout);
+  rollout_->attach(vec_->arena());
+  if (vec_->team() == nullptr) own_pool_ = std::make_unique<ThreadPool>(run.threads);
+  collector_ = std::make_unique<Collector>(*vec_, *rollout_, *policy_, run.seed);
+  ppo_ = std::make_unique<Ppo>(*policy_, pool(), run.ppo, run.seed);
+  if (run.normalise_reward) {
+    reward_normaliser_ =
+        std::make_unique<RewardNormaliser>(static_cast<size_t>(run.vec.num_envs), run.ppo.gamma);
+  }
+  collector_->reset();
+  start_ns_ = now_ns();
+}
+
+Trainer::~Trainer() = default;
+
+ThreadPool& Trainer::pool() { return own_pool_ != nullptr ? *own_pool_ : *vec_->team(); }
+
+double Trainer::fraction() const {
+  double most = 0;
+  const auto consider = [&most](double done, double limit) {
+    if (limit > 0) most = std::max(most, done / limit);
+  };
+  consider(static_cast<double>(progress_.steps), static_cast<double>(run_.limits.steps));
+  consider(static_cast<double>(progress_.episodes), static_cast<double>(run_.limits.episodes));
+  consider(progress_.wall_s, run_.limits.duration_s);
+  return std::min(most, 1.0);
+}
+
+bool Trainer::finished() const { return progress_.fraction >= 1; }
+
+void Trainer::train(const std::function<void(const Progress&)>& after) {
+  while (!finished()) {
+    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    iterate();
+    if (after) after(progress_);
+  }
+}
+
+void Trainer::iterate() {
+  const double progress = progress_.fraction;
+  const uint64_t waited = pool().waited_ns();
+  const auto epsilon = static_cast<float>(ppo_->epsilon(progress));
+  if (progress_.updates > 0) rollout_->carry_over();
+  collector_->collect(epsilon);
+  rollout_->require_finite();
+  const Collector::Times times = collector_->take_times();
+  const double wait_s = static_cast<double>(pool().waited_ns() - waited) * 1e-9;
+  timing_.infer_s += times.infer_s;
+  timing_.wait_s += wait_s;
+  timing_.step_s += std::max(0.0, times.total_s - times.infer_s - wait_s);
+  note_episodes();
+  scale_rewards();
+
+  const PpoBatch batch{
+      .trajectory = {.steps = run_.horizon,
+                     .envs = run_.vec.num_envs,
+                     .reward = reward_normaliser_ ? scaled_reward_.data() : rollout_->reward,
+                     .terminated = rollout_->terminated,
+                     .truncated = rollout_->truncated,
+                     .valid = rollout_->valid,
+                     .value = rollout_->value,
+                     .final_value = rollout_->final_value,
+                     .last_value = rollout_->last_value},
+      .samples = {.obs = rollout_->obs,
+                  .mask = rollout_->mask,
+                  .latent = rollout_->latent,
+                  .epsilon = epsilon},
+      .logprob = rollout_->logprob};
+  progress_.update = ppo_->learn(batch, progress);
+  timing_.advantage_s += progress_.update.advantage_s;
+  timing_.update_s += progress_.update.update_s;
+  if (run_.network.normalise_obs) {
+    const auto rows = static_cast<size_t>(rollout_->rows());
+    if (run_.network.obs_type == ObsType::kFloat32) {
+      const auto* obs = reinterpret_cast<const float*>(rollout_->obs);
+      policy_->obs_normaliser().update(obs, rows, rollout_->valid);
+    } else {
+      const auto* obs = reinterpret_cast<const uint8_t*>(rollout_->obs);
+      policy_->obs_normaliser().update(obs, rows, rollout_->valid);
+    }
+  }
+  progress_.steps += rollout_->rows();
+  ++progress_.updates;
+  progress_.wall_s = seconds_since(start_ns_);
+  progress_.fraction = fraction();
+}
+
+void Trainer::note_episodes() {
+  for (Episode& episode : rollout_->take_episodes()) {
+    ++progress_.episodes;
+    recent_.push_back(std::move(episode));
+    if (recent_.size() > kRecentEpisodes) recent_.pop_front();
+  }
+  if (recent_.empty()) return;
+  double sum = 0, length = 0;
+  for (const Episode& episode : recent_) {
+    sum += static_cast<double>(episode.episode_return);
+    length += episode.length;
+  }
+  const auto count = static_cast<double>(recent_.size());
+  const bool first = progress_.updates == 0;
+  progress_.return_mean = sum / count;
+  progress_.length_mean = length / count;
+  if (first || progress_.return_mean > progress_.return_best) {
+    progress_.return_best = progress_.return_mean;
+  }
+}
+
+void Trainer::scale_rewards() {
+  if (reward_normaliser_ == nullptr) return;
+  const auto rows = static_cast<size_t>(rollout_->rows());
+  std::vector<uint8_t> ended(rows);
+  for (size_t i = 0; i < rows; ++i) {
+    ended[i] = rollout_->terminated[i] | rollout_->truncated[i];
+  }
+  reward_normaliser_->update(run_.horizon, rollout_->reward, ended.data(), rollout_->valid);
+  const float scale = reward_normaliser_->scale();
+  scaled_reward_.resize(rows);
+  for (size_t i = 0; i < rows; ++i) {
+    scaled_reward_[i] =
+        std::clamp(rollout_->reward[i] * scale, -RewardNormaliser::kClip, RewardNormaliser::kClip);
+  }
+}
+
+Evaluation Trainer::evaluate() {
+  const Evaluation result =
+      flotilla::evaluate(run_.type, run_.env_config, run_.vec.time_limit, *policy_, run_.eval);
+  timing_.eval_s += result.wall_s;
+  return result;
+}
+
+Timing Trainer::timing() const {
+  Timing timing = timing_;
+  timing.other_s = std::max(0.0, seconds_since(start_ns_) - timing.total_s());
+  return timing;
+}
+
+RunShape Trainer::shape() const {
+  const bool processes = run_.vec.backend == Backend::kProcesses;
+  return {.backend = run_.config.get_text("backend"),
+          .policy_kernel = policy_->kernel(),
+          .num_envs = run_.vec.num_envs,
+          .threads = run_.threads,
+          .workers = processes ? run_.vec.workers : 0,
+          .cores = cpu_count(),
+          .fused = policy_->kernel().starts_with("fused")};
+}
+
+}  // namespace flotilla

@@ -1,0 +1,72 @@
+// The training loop: collect a rollout, learn from it, until a limit is reached.
+//
+// Determinism: with the same config and seed, parameters end up the same for any back end, number
+// of threads and workers. Limits of wall time are outside of that, as are environments that fail.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "algo/ppo.h"
+#include "nn/policy.h"
+#include "train/collector.h"
+#include "train/evaluator.h"
+#include "train/rollout.h"
+#include "train/run_config.h"
+#include "train/timing.h"
+
+namespace flotilla {
+
+// The state of a run after an update.
+struct Progress {
+  int64_t steps = 0, episodes = 0, updates = 0;
+  double wall_s = 0, fraction = 0;          // of the nearest limit
+  double return_mean = 0, length_mean = 0;  // of the last 100 episodes
+  double return_best = 0;                   // the best return_mean so far over 100 episodes
+  Update update;
+};
+
+class Trainer {
+ public:
+  explicit Trainer(const RunConfig& run);
+  ~Trainer();
+
+  // Trains until a limit is reached or the process is interrupted; `after` sees every update.
+  void train(const std::function<void(const Progress&)>& after);
+  // One rollout and one update.
+  void iterate();
+  bool finished() const;
+
+  const Policy& policy() const { return *policy_; }
+  const Progress& progress() const { return progress_; }
+  Evaluation evaluate();
+  Timing timing() const;
+  std::string params_sha256() const { return sha256(policy_->parameters()); }
+  RunShape shape() const;
+  double cpu_seconds() const { return vec_->cpu_seconds(); }
+
+ private:
+  ThreadPool& pool();
+  double fraction() const;
+  void note_episodes();
+  void scale_rewards();
+
+  const RunConfig run_;
+  std::unique_ptr<VecEnv> vec_;
+  std::unique_ptr<ThreadPool> own_pool_;  // where the environments bring no team
+  std::unique_ptr<Rollout> rollout_;
+  std::unique_ptr<Policy> policy_;
+  std::unique_ptr<Collector> collector_;
+  std::unique_ptr<Ppo> ppo_;
+  std::unique_ptr<RewardNormaliser> reward_normaliser_;
+  std::vector<float> scaled_reward_;
+  std::deque<Episode> recent_;
+  Progress progress_;
+  Timing timing_;
+  uint64_t start_ns_ = 0;
+};
+
+}  // namespace flotilla

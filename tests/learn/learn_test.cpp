@@ -1,0 +1,59 @@
+// The recipes learn: scores of the final policy over 100 evaluation episodes.
+#include <gtest/gtest.h>
+
+#include "support/batch.h"
+#include "train/recipes.h"
+#include "train/trainer.h"
+
+namespace flotilla::test {
+namespace {
+
+double score(const std::string& recipe, uint64_t seed, std::vector<std::string> overrides = {}) {
+  overrides.push_back("seed=" + std::to_string(seed));
+  const Config config = load_run_config(shipped(), recipe, false, overrides);
+  const RunConfig run(env_of(shipped(), config), config);
+  Trainer trainer(run);
+  trainer.train(nullptr);
+  return trainer.evaluate().mean;
+}
+
+TEST(Learning, CartPole) {
+  for (const uint64_t seed : {1, 2, 3, 4, 5}) EXPECT_GE(score("cartpole", seed), 475) << seed;
+}
+
+TEST(Learning, CartPoleInWorkerProcesses) {
+  EXPECT_GE(score("cartpole", 6, {"backend=processes", "workers=2"}), 475);
+}
+
+TEST(Learning, Pendulum) { EXPECT_GE(score("pendulum", 1), -200); }
+
+// The best possible return is 9.40.
+TEST(Learning, Corners) { EXPECT_GE(score("corners", 1), 9.3); }
+
+TEST(Learning, NothingIsLearntAtLearningRateZero) {
+  EXPECT_LT(score("cartpole", 1, {"ppo.lr=0", "steps=20000"}), 200);
+}
+
+TEST(Learning, MonteCarloReturns) {
+  EXPECT_GE(score("cartpole", 1,
+                  {"ppo.returns=monte_carlo", "horizon=256", "ppo.minibatch_size=0",
+                   "ppo.minibatches=1", "ppo.epochs=10", "steps=500000"}),
+            300);
+}
+
+TEST(Learning, SeparatePhases) {
+  EXPECT_GE(score("cartpole", 1,
+                  {"ppo.phases=separate", "ppo.value_epochs=6", "ppo.policy_epochs=4",
+                   "ppo.value_lr=0.002"}),
+            475);
+}
+
+TEST(Learning, SharedTrunkAndNormalisers) {
+  EXPECT_GE(score("cartpole", 1,
+                  {"net.shared=true", "net.activation=relu", "net.normalise_obs=true",
+                   "normalise_reward=true"}),
+            475);
+}
+
+}  // namespace
+}  // namespace flotilla::test

@@ -1,0 +1,55 @@
+#include "nn/make_policy.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "support/error_text.h"
+
+namespace flotilla {
+namespace {
+
+using test::error_text;
+
+NetworkSpec sample() {
+  NetworkSpec spec;
+  spec.inputs = 4;
+  spec.hidden = {64, 64};
+  spec.action = ActionSpace::discrete(2);
+  return spec;
+}
+
+std::string error_of(const NetworkSpec& spec, const std::string& kind, const std::string& device) {
+  PolicyOptions options;
+  options.kind = kind;
+  options.device = device;
+  return error_text(ErrorCode::kUsage, [&] { make_policy(spec, options); });
+}
+
+TEST(MakePolicy, AutoTakesTheFusedKernels) {
+  ASSERT_EQ(fused_refusal(sample()), "");
+  EXPECT_TRUE(make_policy(sample(), {})->kernel().starts_with("fused"));
+}
+
+TEST(MakePolicy, UnknownWordsAreNamed) {
+  EXPECT_EQ(error_of(sample(), "fusd", "cpu"),
+            "policy: expected one of auto, fused, torch, got 'fusd'; did you mean 'fused'?");
+  EXPECT_EQ(error_of(sample(), "auto", "gpu"),
+            "device: expected one of cpu, cuda, got 'gpu'; did you mean 'cpu'?");
+}
+
+TEST(MakePolicy, FusedRunsOnTheCpu) {
+  EXPECT_EQ(error_of(sample(), "fused", "cuda"),
+            "the fused kernels run on the cpu, not on cuda; use policy=torch");
+}
+
+TEST(MakePolicy, FusedSaysWhatItCannotDo) {
+  NetworkSpec spec = sample();
+  spec.hidden = {1024};
+  const std::string why = fused_refusal(spec);
+  ASSERT_NE(why, "");
+  EXPECT_EQ(error_of(spec, "fused", "cpu"),
+            "the fused kernels cannot do this network: " + why + "; use policy=torch");
+}
+
+}  // namespace
+}  // namespace flotilla

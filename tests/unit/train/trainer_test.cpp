@@ -1,0 +1,160 @@
+// The training loop: the same parameters for any layout, first ratios of one, limits, and numbers
+// that are none.
+#include "train/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include "support/batch.h"
+#include "support/error_text.h"
+#include "train/recipes.h"
+
+namespace flotilla::test {
+namespace {
+
+// Envs that fail on purpose, or that a policy of this kind cannot act in for long.
+bool is_trainable(const EnvType& type) { return type.name != "faulty"; }
+
+RunConfig run_config(const std::string& env, const std::vector<std::string>& overrides) {
+  const Config config = load_run_config(registry(), env, true, overrides);
+  return RunConfig(env_of(registry(), config), config);
+}
+
+std::vector<std::string> small(std::vector<std::string> more = {}) {
+  std::vector<std::string> all = {"num_envs=12",      "horizon=16",        "steps=960",
+                                  "net.hidden=16,16", "ppo.minibatches=2", "ppo.epochs=2"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::string trained(const std::string& env, const std::vector<std::string>& overrides) {
+  Trainer trainer(run_config(env, overrides));
+  trainer.train(nullptr);
+  return trainer.params_sha256();
+}
+
+TEST(Trainer, ParametersDoNotDependOnTheLayout) {
+  for (const char* env : {"cartpole", "pendulum", "catch", "corners"}) {
+    const auto normalised = small({"net.normalise_obs=true", "normalise_reward=true"});
+    const std::string expected = trained(env, normalised);
+    for (const std::vector<std::string>& layout : std::vector<std::vector<std::string>>{
+             {"backend=serial", "threads=1"},
+             {"backend=serial", "threads=3"},
+             {"backend=threads", "threads=2"},
+             {"backend=threads", "threads=3", "groups=2"},
+             {"backend=processes", "workers=2", "threads=1"},
+             {"backend=processes", "workers=3", "threads=2", "start_method=fork"}}) {
+      if (!kCanFork && layout.size() == 4) continue;
+      auto all = normalised;
+      all.insert(all.end(), layout.begin(), layout.end());
+      EXPECT_EQ(trained(env, all), expected) << env << ": " << layout[0] << " " << layout[1];
+    }
+    EXPECT_NE(trained(env, small({"seed=1"})), trained(env, small())) << env;
+  }
+}
+
+TEST(Trainer, TheFirstRatioIsOneInEveryEnvironment) {
+  for (const EnvType& type : shipped().types()) {
+    if (!is_trainable(type)) continue;
+    SCOPED_TRACE(type.name);
+    auto overrides = small({"net.normalise_obs=true"});
+    const bool discrete = !type.make_kernel(Config(type.schema), 0)->spec().action.is_box();
+    if (discrete) overrides.emplace_back("ppo.epsilon=0.1");
+    Trainer trainer(run_config(type.name, overrides));
+    for (int i = 0; i < 5; ++i) {
+      trainer.iterate();
+      EXPECT_EQ(trainer.progress().update.first_ratio_error, 0) << "update " << i;
+    }
+    EXPECT_NE(trainer.progress().update.approx_kl, 0) << "later minibatches differ";
+  }
+}
+
+TEST(Trainer, StepsAreRoundedUpToWholeUpdates) {
+  Trainer trainer(run_config("cartpole", small({"steps=1000"})));
+  int calls = 0;
+  trainer.train([&](const Progress& progress) { EXPECT_EQ(progress.steps, 192 * ++calls); });
+  EXPECT_EQ(trainer.progress().steps, 1152);
+  EXPECT_EQ(trainer.progress().updates, 6);
+}
+
+TEST(Trainer, EpisodesEndARun) {
+  Trainer trainer(run_config("cartpole", small({"steps=0", "episodes=50"})));
+  trainer.train(nullptr);
+  EXPECT_GE(trainer.progress().episodes, 50);
+  EXPECT_LT(trainer.progress().episodes, 50 + 192);
+}
+
+TEST(Trainer, ADurationEndsARun) {
+  Trainer trainer(run_config("cartpole", small({"steps=0", "duration_s=0.05"})));
+  trainer.train(nullptr);
+  EXPECT_GE(trainer.progress().wall_s, 0.05);
+  EXPECT_LT(trainer.progress().wall_s, 5);
+}
+
+TEST(Trainer, TruncatedEpisodesBootstrap) {
+  // Every episode is cut after 5 steps with reward 1 each: the value of a cart that never falls
+  // is 1 / (1 - gamma) = 10 only if the cut is not taken for an end.
+  Trainer trainer(
+      run_config("cartpole", {"env.time_limit=5", "num_envs=32", "horizon=20", "steps=200000",
+                              "ppo.gamma=0.9", "ppo.lr=0.003", "net.hidden=16", "backend=serial"}));
+  trainer.train(nullptr);
+  float upright[4] = {0, 0, 0, 0}, value = 0;
+  trainer.policy().value(0, reinterpret_cast<const std::byte*>(upright), 1, &value);
+  EXPECT_NEAR(value, 10, 0.5);
+}
+
+TEST(Trainer, WhatIsNotANumberIsNamed) {
+  const auto refusal = [](const std::vector<std::string>& overrides) {
+    Trainer trainer(run_config("test_broken", overrides));
+    return error_text(ErrorCode::kNumeric, [&] { trainer.train(nullptr); });
+  };
+  EXPECT_EQ(refusal(small({"horizon=32", "env.defect=nan_obs"})),
+            "env 0 of 'test_broken': observation is nan at step 20 of the rollout");
+  EXPECT_EQ(refusal(small({"horizon=32", "env.defect=nan_reward"})),
+            "env 0 of 'test_broken': reward is nan at step 19 of the rollout");
+}
+
+TEST(Trainer, RefusesWhatContradictsItself) {
+  const auto refusal = [](const std::vector<std::string>& overrides) {
+    return error_text(ErrorCode::kUsage,
+                      [&] { Trainer trainer(run_config("cartpole", overrides)); });
+  };
+  EXPECT_NE(refusal(small({"ppo.minibatch_size=193"})).find("ppo.minibatch_size"),
+            std::string::npos);
+  EXPECT_NE(refusal(small({"ppo.epochs=0"})).find("ppo.epochs"), std::string::npos);
+  EXPECT_NE(refusal(small({"net.hidden=16,0"})).find("net.hidden"), std::string::npos);
+  EXPECT_NE(refusal(small({"steps=0"})).find("steps, episodes and duration_s"), std::string::npos);
+  EXPECT_NE(refusal(small({"policy=fused", "net.hidden=512"})).find("hidden width 512"),
+            std::string::npos);
+  EXPECT_NE(refusal(small({"horizon=1000000", "num_envs=1000000"})).find("horizon"),
+            std::string::npos);
+}
+
+TEST(Trainer, AMaskOfAllZerosIsNamed) {
+  Trainer trainer(run_config("test_broken", small({"env.defect=no_choice"})));
+  const std::string text = error_text(ErrorCode::kEnvironment, [&] { trainer.train(nullptr); });
+  EXPECT_EQ(text, "env 0 of 'test_broken': no choice is legal at step 20");
+}
+
+TEST(Timing, NamesTheBottleneck) {
+  RunShape shape{.backend = "serial",
+                 .policy_kernel = "fused",
+                 .num_envs = 8,
+                 .threads = 1,
+                 .workers = 0,
+                 .cores = 4,
+                 .fused = true};
+  Timing timing;
+  timing.step_s = 8;
+  timing.update_s = 2;
+  EXPECT_EQ(bottleneck(timing, shape),
+            "80 % of the time is stepping environments: to go faster, use backend=threads.");
+  timing.update_s = 72;
+  EXPECT_EQ(bottleneck(timing, shape),
+            "90 % of the time is gradient descent: to go faster, raise threads from 1 towards the "
+            "4 cores.");
+  timing = {.step_s = 1, .infer_s = 1, .wait_s = 1, .advantage_s = 1, .update_s = 1};
+  EXPECT_EQ(bottleneck(timing, shape), "No single part takes more than a third of the time.");
+}
+
+}  // namespace
+}  // namespace flotilla::test
