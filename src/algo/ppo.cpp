@@ -33,12 +33,8 @@ void shuffle_rows(std::vector<int32_t>& rows, uint64_t seed, uint64_t stream) {
   }
 }
 
-struct Scale {
-  double mean = 0, inverse = 1;
-};
-
 // Several sums side by side: one long chain of additions would take longer than an epoch's GAE.
-Scale scale_of(const float* x, std::span<const int32_t> rows) {
+AdvantageRange range_of(const float* x, std::span<const int32_t> rows) {
   constexpr size_t kSums = 8;
   double sum[kSums] = {}, squares[kSums] = {};
   for (size_t i = 0; i < rows.size(); ++i) sum[i % kSums] += static_cast<double>(x[rows[i]]);
@@ -188,19 +184,36 @@ void Ppo::choose_rows(const Trajectory& trajectory) {
   }
 }
 
-void Ppo::shuffle(int epochs) {
-  if (static_cast<int>(shuffled_.size()) < epochs) shuffled_.resize(static_cast<size_t>(epochs));
+void Ppo::deal(int epochs) {
   constexpr uint64_t kShufflesPerUpdate = 4096;
   const uint64_t first = updates_ * kShufflesPerUpdate + shuffles_;
-  pool_.run([&](int part) {
-    const Span mine = part_of({0, epochs}, part, pool_.threads());
-    for (int e = mine.begin; e < mine.end; ++e) {
-      std::vector<int32_t>& rows = shuffled_[static_cast<size_t>(e)];
-      rows = rows_;
-      shuffle_rows(rows, seed_, stream_of(Purpose::kShuffle, first + static_cast<uint64_t>(e)));
-    }
+  if (static_cast<int>(shuffled_.size()) < epochs) shuffled_.resize(static_cast<size_t>(epochs));
+  pool_.for_each(epochs, [&](int, int e) {
+    std::vector<int32_t>& rows = shuffled_[static_cast<size_t>(e)];
+    rows = rows_;
+    shuffle_rows(rows, seed_, stream_of(Purpose::kShuffle, first + static_cast<uint64_t>(e)));
   });
   shuffles_ += static_cast<uint64_t>(epochs);
+
+  const auto rows = static_cast<int>(rows_.size());
+  const int wanted = options_.minibatch_size > 0
+                         ? (rows + options_.minibatch_size - 1) / options_.minibatch_size
+                         : options_.minibatches;
+  // Rows may be missing where envs failed, but never all of a minibatch.
+  const int parts = std::min(rows, wanted);
+  minibatches_.resize(static_cast<size_t>(epochs) * static_cast<size_t>(parts));
+  const bool scaled = options_.returns == Returns::kGae;
+  const bool apart = scaled && options_.advantage_scale == AdvantageScale::kMinibatch;
+  const bool together = scaled && options_.advantage_scale == AdvantageScale::kBatch;
+  const AdvantageRange common = together ? range_of(advantage_.data(), rows_) : AdvantageRange{};
+  pool_.for_each(epochs * parts, [&](int, int i) {
+    const Span span = part_of({0, rows}, i % parts, parts);
+    Minibatch& minibatch = minibatches_[static_cast<size_t>(i)];
+    minibatch.epoch = i / parts;
+    minibatch.rows = {shuffled_[static_cast<size_t>(minibatch.epoch)].data() + span.begin,
+                      static_cast<size_t>(span.size())};
+    minibatch.range = apart ? range_of(advantage_.data(), minibatch.rows) : common;
+  });
 }
 
 Update Ppo::learn(const PpoBatch& batch, double progress) {
@@ -230,14 +243,7 @@ Update Ppo::learn(const PpoBatch& batch, double progress) {
   return update;
 }
 
-void Ppo::run_phase(const PpoBatch& batch, const Phase& phase, Update& update) {
-  shuffle(phase.epochs);
-  const auto rows = static_cast<int>(rows_.size());
-  // Rows may be missing where envs failed, but never all of a minibatch.
-  const int parts =
-      std::min(rows, options_.minibatch_size > 0
-                         ? (rows + options_.minibatch_size - 1) / options_.minibatch_size
-                         : options_.minibatches);
+PpoObjective Ppo::objective(const PpoBatch& batch, const Update& update) const {
   PpoObjective objective;
   objective.old_logprob = batch.logprob;
   objective.old_value = batch.trajectory.value;
@@ -248,47 +254,42 @@ void Ppo::run_phase(const PpoBatch& batch, const Phase& phase, Update& update) {
   objective.value_clip = static_cast<float>(options_.value_clip);
   objective.value_coef = static_cast<float>(options_.value_coef);
   objective.entropy_coef = static_cast<float>(update.entropy_coef);
-  const auto use_scale = [&](std::span<const int32_t> chosen) {
-    const Scale scale = scale_of(advantage_.data(), chosen);
-    objective.advantage_mean = static_cast<float>(scale.mean);
-    objective.advantage_scale = static_cast<float>(scale.inverse);
-  };
-  const bool scaled = !objective.advantage_from_value;
-  if (scaled && options_.advantage_scale == AdvantageScale::kBatch) use_scale(rows_);
+  return objective;
+}
+
+void Ppo::run_phase(const PpoBatch& batch, const Phase& phase, Update& update) {
+  deal(phase.epochs);
+  PpoObjective loss = objective(batch, update);
   const AdamStep step{.lr = phase.lr,
                       .beta1 = options_.adam_beta1,
                       .beta2 = options_.adam_beta2,
                       .epsilon = options_.adam_epsilon,
                       .max_grad_norm = options_.max_grad_norm};
-
-  double sums[Objective::kSums] = {}, norms = 0, seen = 0;
-  for (int epoch = 0; epoch < phase.epochs; ++epoch) {
-    double epoch_kl = 0;
-    for (int p = 0; p < parts; ++p) {
-      const Span span = part_of({0, rows}, p, parts);
-      const auto size = static_cast<size_t>(span.size());
-      const std::span<const int32_t> chosen{
-          shuffled_[static_cast<size_t>(epoch)].data() + span.begin, size};
-      if (scaled && options_.advantage_scale == AdvantageScale::kMinibatch) use_scale(chosen);
-      objective.row_weight = 1.0f / static_cast<float>(size);
-      const LearnResult result =
-          policy_.learn(pool_, batch.samples, chosen, phase.part, objective, step);
-      for (int i = 0; i < Objective::kSums; ++i) sums[i] += result.sums[i];
-      if (update.minibatches == 0) {
-        update.first_ratio_error =
-            result.sums[PpoObjective::kRatioError] / static_cast<double>(size);
+  const bool watch_kl = options_.target_kl > 0 && phase.part != Part::kCritic;
+  const auto rows = static_cast<double>(rows_.size());
+  double sums[Objective::kSums] = {}, norms = 0, seen = 0, epoch_kl = 0;
+  for (const Minibatch& minibatch : minibatches_) {
+    if (minibatch.epoch == update.epochs) {  // the first of an epoch
+      if (watch_kl && epoch_kl / rows > options_.target_kl) {
+        update.stopped_by_kl = true;
+        break;
       }
-      epoch_kl += result.sums[PpoObjective::kKl];
-      norms += result.grad_norm;
-      seen += static_cast<double>(size);
-      ++update.minibatches;
+      epoch_kl = 0;
+      ++update.epochs;
     }
-    ++update.epochs;
-    const bool moves_policy = phase.part != Part::kCritic;
-    if (moves_policy && options_.target_kl > 0 && epoch_kl / rows > options_.target_kl) {
-      update.stopped_by_kl = true;
-      break;
+    const auto size = static_cast<double>(minibatch.rows.size());
+    loss.advantage_mean = static_cast<float>(minibatch.range.mean);
+    loss.advantage_scale = static_cast<float>(minibatch.range.inverse_deviation);
+    loss.row_weight = static_cast<float>(1 / size);
+    const LearnResult result =
+        policy_.learn(pool_, batch.samples, minibatch.rows, phase.part, loss, step);
+    for (int i = 0; i < Objective::kSums; ++i) sums[i] += result.sums[i];
+    if (update.minibatches++ == 0) {
+      update.first_ratio_error = result.sums[PpoObjective::kRatioError] / size;
     }
+    epoch_kl += result.sums[PpoObjective::kKl];
+    norms += result.grad_norm;
+    seen += size;
   }
   update.policy_loss = sums[PpoObjective::kPolicyLoss] / seen;
   update.value_loss = sums[PpoObjective::kValueLoss] / seen;

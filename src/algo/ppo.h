@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "algo/ppo_objective.h"
 #include "algo/schedule.h"
 #include "algo/trajectory.h"
 #include "core/config.h"
@@ -60,6 +62,11 @@ struct Update {
   double advantage_s = 0, update_s = 0;
 };
 
+// By what advantages are normalised.
+struct AdvantageRange {
+  double mean = 0, inverse_deviation = 1;
+};
+
 struct PpoBatch {
   Trajectory trajectory;
   Samples samples;
@@ -78,6 +85,11 @@ class Ppo {
   void set_updates(uint64_t updates) { updates_ = updates; }
 
  private:
+  struct Minibatch {
+    int epoch = 0;
+    std::span<const int32_t> rows;
+    AdvantageRange range;  // that its advantages are normalised by
+  };
   struct Phase {
     Part part;
     int epochs;
@@ -86,7 +98,9 @@ class Ppo {
 
   void estimate(const Trajectory& trajectory);
   void choose_rows(const Trajectory& trajectory);
-  void shuffle(int epochs);
+  // Shuffles the rows for every epoch and cuts them into minibatches.
+  void deal(int epochs);
+  PpoObjective objective(const PpoBatch& batch, const Update& update) const;
   void run_phase(const PpoBatch& batch, const Phase& phase, Update& update);
 
   Policy& policy_;
@@ -98,6 +112,7 @@ class Ppo {
   std::vector<float> advantage_, target_;
   std::vector<int32_t> rows_;                   // valid ones
   std::vector<std::vector<int32_t>> shuffled_;  // by epoch
+  std::vector<Minibatch> minibatches_;          // of all epochs, in their order
 };
 
 }  // namespace flotilla

@@ -9,6 +9,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/system.h"
+#include "train/recipes.h"
 
 namespace flotilla {
 namespace {
@@ -28,7 +29,9 @@ void bench_ppo(const Program& program, const RunArguments& arguments, double sec
   Config config = arguments.config(program.registry, true);
   // Schedules stand still, and nothing but the clock ends it.
   config.set("steps", "1000000000000000");
-  const RunConfig run(program.registry.find(config.get_text("env.name")), config);
+  config.set("episodes", "0");
+  config.set("duration_s", "0");
+  const RunConfig run(env_of(program.registry, config), config);
   Trainer trainer(run);
   trainer.iterate();  // memory is touched, threads are up
   const int64_t before = trainer.progress().steps;
@@ -58,7 +61,7 @@ void bench_ppo(const Program& program, const RunArguments& arguments, double sec
                                          {"cpu_s", cpu},
                                          {"steps_per_s", rate},
                                          {"gflops", gflops},
-                                         {"machine", machine_json()}};
+                                         {"machine", machine_json(shape)}};
     fmt::print("{}\n", line.dump());
     return;
   }
@@ -74,7 +77,7 @@ void bench_ppo(const Program& program, const RunArguments& arguments, double sec
 void add_bench_ppo_command(CLI::App& bench, Program& program) {
   CLI::App* command = bench.add_subcommand("ppo", "training steps: env, policy, optimiser");
   struct State {
-    RunArguments run;
+    RunArguments run{RunArguments::Limits::kNone};
     double seconds = 2;
     bool json = false;
   };

@@ -1,10 +1,12 @@
-// flotilla list [ENV]: the environments, or the settings of one.
+// flotilla list [NAME]: environments and recipes, or everything about one.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <memory>
+#include <sstream>
 
 #include "cli/command.h"
+#include "train/recipes.h"
 
 namespace flotilla {
 namespace {
@@ -20,9 +22,13 @@ void print_all(const Registry& registry) {
     fmt::print("{:<10} {:<18} {:<20} {}\n", type.name, describe_obs(kernel->spec().obs),
                kernel->spec().action.describe(), type.summary);
   }
+  fmt::print("\nrecipes, for 'flotilla train NAME':\n");
+  for (const Recipe& recipe : recipes()) {
+    fmt::print("{:<10} {:<18} {}\n", recipe.name, env_name(recipe), summary(recipe));
+  }
 }
 
-void print_one(const EnvType& type) {
+void print_env(const EnvType& type) {
   const auto kernel = type.make_kernel(Config(type.schema), 0);
   const EnvSpec& spec = kernel->spec();
   fmt::print("{}: {}\n\n", type.name, type.summary);
@@ -33,17 +39,45 @@ void print_one(const EnvType& type) {
   fmt::print("{}", type.schema.help());
 }
 
+void print_recipe(const Recipe& recipe) {
+  fmt::print("\nrecipe {}: {}\n\n", recipe.name, summary(recipe));
+  std::istringstream lines(settings(recipe));
+  for (std::string line; std::getline(lines, line);) fmt::print("  {}\n", line);
+}
+
+// A name may be that of a recipe, of an environment, or of both.
+void print_one(const Registry& registry, const std::string& name, bool keys) {
+  const Recipe* recipe = find_recipe(name);
+  const EnvType& type = registry.find(recipe != nullptr ? env_name(*recipe) : name);
+  if (keys) {
+    fmt::print("{}", RunConfig::schema(type).help());
+    return;
+  }
+  print_env(type);
+  if (recipe != nullptr) print_recipe(*recipe);
+  fmt::print("\n'flotilla list {} --keys' shows every setting of 'flotilla train {}'.\n", name,
+             name);
+}
+
 }  // namespace
 
 void add_list_command(CLI::App& app, Program& program) {
-  CLI::App* command = app.add_subcommand("list", "show the environments, or the settings of one");
-  auto name = std::make_shared<std::string>();
-  command->add_option("env", *name, "environment to show in detail");
-  command->callback([&program, name] {
-    if (name->empty()) {
+  CLI::App* command =
+      app.add_subcommand("list", "show environments and recipes, or everything about one");
+  struct State {
+    std::string name;
+    bool keys = false;
+  };
+  auto state = std::make_shared<State>();
+  CLI::Option* name =
+      command->add_option("name", state->name, "environment or recipe to show in detail");
+  command->add_flag("--keys", state->keys, "every key=value that 'flotilla train NAME' takes")
+      ->needs(name);
+  command->callback([&program, state] {
+    if (state->name.empty()) {
       print_all(program.registry);
     } else {
-      print_one(program.registry.find(*name));
+      print_one(program.registry, state->name, state->keys);
     }
   });
 }

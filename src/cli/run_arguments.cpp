@@ -12,11 +12,13 @@
 namespace flotilla {
 namespace {
 
-Schema flag_schema() {
+Schema flag_schema(RunArguments::Limits limits) {
   Schema schema = VecOptions::schema();
+  if (limits == RunArguments::Limits::kOffered) {
+    schema.integer("steps", 0, {0, INT64_MAX}, "steps of all envs together")
+        .integer("episodes", 0, {0, INT64_MAX}, "episodes of all envs together");
+  }
   schema.integer("seed", 0, {0, INT64_MAX}, "of everything that is drawn")
-      .integer("steps", 0, {0, INT64_MAX}, "steps of all envs together")
-      .integer("episodes", 0, {0, INT64_MAX}, "episodes of all envs together")
       .choice("algo", "ppo", {"ppo"}, "the learning algorithm")
       .choice("policy", "auto", {"auto", "fused", "torch"}, "what carries out the network")
       .choice("device", "cpu", {"cpu", "cuda"}, "where the network runs");
@@ -25,17 +27,19 @@ Schema flag_schema() {
 
 }  // namespace
 
-RunArguments::RunArguments() : flags_(flag_schema()) {}
+RunArguments::RunArguments(Limits limits) : limits_(limits), flags_(flag_schema(limits)) {}
 
 void RunArguments::add_to(CLI::App& command) {
   command.add_option("run", what_, "recipe, environment or YAML file ('flotilla list' shows them)")
       ->required();
   command.add_option("overrides", overrides_,
-                     "key=value settings ('flotilla list RECIPE' shows all keys)");
+                     "key=value settings ('flotilla list NAME --keys' shows all)");
   flags_.add_to(command, {{"num_envs", "--n-envs"},
                           {"workers", "--num-workers"},
                           {"start_method", "--parallel-start-method"}});
-  command.add_option("--duration", duration_, "wall time to train for: 90s, 10m, 2h");
+  if (limits_ == Limits::kOffered) {
+    command.add_option("--duration", duration_, "wall time to train for: 90s, 10m, 2h");
+  }
 }
 
 Config RunArguments::config(const Registry& registry, bool plain) const {
@@ -75,9 +79,20 @@ std::string run_header(const RunConfig& run, const RunShape& shape) {
                      run.seed);
 }
 
-nlohmann::ordered_json machine_json() {
-  return {
-      {"cpu", cpu_model()}, {"cores", cpu_count()}, {"gpu", nullptr}, {"compiler", __VERSION__}};
+nlohmann::ordered_json machine_json(const RunShape& shape) {
+  nlohmann::ordered_json json = {{"cpu", cpu_model()}, {"cores", cpu_count()},
+                                 {"gpu", nullptr},     {"compiler", __VERSION__},
+                                 {"torch", nullptr},   {"blas_kernel", nullptr}};
+  // "torch 1.13.0 cpu, OpenBLAS SkylakeX"
+  const std::string& kernel = shape.policy_kernel;
+  if (!kernel.starts_with("torch ")) return json;
+  const size_t version = kernel.find(' ') + 1, comma = kernel.find(", ");
+  json["torch"] = kernel.substr(version, kernel.find(' ', version) - version);
+  if (comma != std::string::npos) json["blas_kernel"] = kernel.substr(comma + 2);
+  if (const std::string gpu = gpu_model(); kernel.ends_with(" cuda") && !gpu.empty()) {
+    json["gpu"] = gpu;
+  }
+  return json;
 }
 
 }  // namespace flotilla

@@ -12,7 +12,8 @@ namespace flotilla {
 
 class RunArguments {
  public:
-  RunArguments();
+  enum class Limits : uint8_t { kOffered, kNone };
+  explicit RunArguments(Limits limits);
   void add_to(CLI::App& command);
   // The config that recipe, key=value settings and options make, in this order. `plain`: without
   // the recipe of an environment's name.
@@ -20,6 +21,7 @@ class RunArguments {
   const std::string& what() const { return what_; }
 
  private:
+  const Limits limits_;  // whether there are options for steps, episodes and duration
   std::string what_, duration_;
   std::vector<std::string> overrides_;
   SchemaFlags flags_;
@@ -31,6 +33,8 @@ double parse_duration(const std::string& text);
 // "64 x cartpole, threads back end, 2 threads; ppo, 4-64-64 tanh, fused avx512; seed 0".
 std::string run_header(const RunConfig& run, const RunShape& shape);
 
-nlohmann::ordered_json machine_json();
+// The machine, and what the policy runs on: "torch" and "blas_kernel" are null where libtorch is
+// not loaded.
+nlohmann::ordered_json machine_json(const RunShape& shape);
 
 }  // namespace flotilla

@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
 #include <memory>
 
 #include "cli/run_arguments.h"
@@ -9,10 +12,17 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/system.h"
+#include "train/recipes.h"
 #include "train/run_directory.h"
 
 namespace flotilla {
 namespace {
+
+// A run does not end because nobody reads its messages any more.
+void say(const std::string& text) {
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
+}
 
 // A line that replaces itself on a terminal; in a pipe, a plain line now and then.
 class ProgressLine {
@@ -26,18 +36,14 @@ class ProgressLine {
     const std::string text = fmt::format(
         "{:>5.1f} %  {} steps  {:.1f} k steps/s  return {:.2f}  {:.0f} s left",
         100 * progress.fraction, progress.steps, rate * 1e-3, progress.return_mean, left_s);
-    if (terminal_) {
-      fmt::print(stderr, "\r\033[K{}", text);
-      std::fflush(stderr);
-    } else {
-      fmt::print(stderr, "{}\n", text);
-    }
+    say(terminal_ ? kClearLine + text : text + "\n");
   }
   void clear() const {
-    if (terminal_) fmt::print(stderr, "\r\033[K");
+    if (terminal_) say(kClearLine);
   }
 
  private:
+  static inline const std::string kClearLine = "\r\033[K";
   const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
   uint64_t shown_ns_ = now_ns();
 };
@@ -48,6 +54,12 @@ nlohmann::ordered_json eval_json(const Evaluation& eval) {
           {"std", eval.std},
           {"ci95", eval.ci95},
           {"mean_length", eval.mean_length}};
+}
+
+// A run that saw no episode end has no return.
+nlohmann::ordered_json return_json(const Progress& progress, double value) {
+  if (progress.episodes == 0) return nullptr;
+  return value;
 }
 
 nlohmann::ordered_json summary_json(const RunConfig& run, const Trainer& trainer,
@@ -81,14 +93,14 @@ nlohmann::ordered_json summary_json(const RunConfig& run, const Trainer& trainer
             {"eval_s", timing.eval_s},
             {"other_s", timing.other_s}}},
           {"bottleneck", bottleneck(timing, shape)},
-          {"return_mean_100", progress.return_mean},
-          {"return_best", progress.return_best},
+          {"return_mean_100", return_json(progress, progress.return_mean)},
+          {"return_best", return_json(progress, progress.return_best)},
           {"eval", eval_json(eval)},
           {"peak_rss_mb", static_cast<double>(peak_resident_bytes()) / 1e6},
           {"params_sha256", trainer.params_sha256()},
           {"config_sha256", run.config.sha256()},
           {"version", kVersionLine},
-          {"machine", machine_json()}};
+          {"machine", machine_json(shape)}};
 }
 
 void print_end(const Trainer& trainer, const Evaluation& eval, const std::string& path,
@@ -97,7 +109,12 @@ void print_end(const Trainer& trainer, const Evaluation& eval, const std::string
   fmt::print("{} steps, {} episodes, {} updates in {:.2f} s: {:.1f} k steps/s\n", progress.steps,
              progress.episodes, progress.updates, wall_s,
              static_cast<double>(progress.steps) / progress.wall_s * 1e-3);
-  fmt::print("return of the last 100 episodes {:.2f}", progress.return_mean);
+  if (progress.episodes == 0) {
+    fmt::print("no episode ended");
+  } else {
+    fmt::print("return of the last {} episodes {:.2f}", std::min<int64_t>(progress.episodes, 100),
+               progress.return_mean);
+  }
   if (eval.episodes > 0) {
     fmt::print("; {} evaluation episodes {:.2f} +- {:.2f}", eval.episodes, eval.mean, eval.ci95);
   }
@@ -108,13 +125,14 @@ void print_end(const Trainer& trainer, const Evaluation& eval, const std::string
 
 void train(const Program& program, const RunArguments& arguments, std::string out, bool json) {
   const uint64_t start = now_ns();
+  std::signal(SIGPIPE, SIG_IGN);  // nobody reads the progress any more: no reason to stop training
   const Config config = arguments.config(program.registry, false);
-  const RunConfig run(program.registry.find(config.get_text("env.name")), config);
+  const RunConfig run(env_of(program.registry, config), config);
   Trainer trainer(run);
-  if (out.empty()) out = default_run_path(run.type.name, run.seed);
+  if (out.empty()) out = make_run_path(run.type.name, run.seed);
   const RunDirectory directory(out);
   directory.write("config.yaml", run.config.to_yaml());
-  fmt::print(stderr, "{}\n", run_header(run, trainer.shape()));
+  say(run_header(run, trainer.shape()) + "\n");
   ProgressLine line;
   trainer.train([&line](const Progress& progress) { line.show(progress); });
   line.clear();
@@ -134,7 +152,7 @@ void train(const Program& program, const RunArguments& arguments, std::string ou
 void add_train_command(CLI::App& app, Program& program) {
   CLI::App* command = app.add_subcommand("train", "train a policy");
   struct State {
-    RunArguments run;
+    RunArguments run{RunArguments::Limits::kOffered};
     std::string out;
     bool json = false;
   };

@@ -53,15 +53,6 @@ std::string suggestion(const Schema& schema, std::string_view name) {
   return did_you_mean(name, names);
 }
 
-std::string read_file(const std::string& path) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (!file) throw_errno(ErrorCode::kUsage, "cannot read " + path);
-  std::string text(kLargestFile + 1, '\0');  // one more than is accepted
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  if (std::ferror(file.get()) != 0) throw_errno(ErrorCode::kUsage, "cannot read " + path);
-  return text;
-}
-
 // Appends `text` broken at spaces so that lines end before column kWidth; `column` is where the
 // first line starts and `indent` where the others do.
 void append_wrapped(std::string& out, std::string_view text, size_t column, size_t indent) {
@@ -112,6 +103,15 @@ void unknown_key(const Schema& schema, std::string_view name, const std::string&
 }
 
 }  // namespace config_detail
+
+std::string read_config_file(const std::string& path) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (!file) throw_errno(ErrorCode::kUsage, "cannot read " + path);
+  std::string text(kLargestFile + 1, '\0');  // one more than is accepted
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  if (std::ferror(file.get()) != 0) throw_errno(ErrorCode::kUsage, "cannot read " + path);
+  return text;
+}
 
 std::string summary(const Key& key) {
   return describe(key) + "; default " + default_text(key.default_value);
@@ -291,7 +291,9 @@ void Config::load_yaml_text(const std::string& yaml, const std::string& origin) 
   values_ = std::move(values);
 }
 
-void Config::load_yaml_file(const std::string& path) { load_yaml_text(read_file(path), path); }
+void Config::load_yaml_file(const std::string& path) {
+  load_yaml_text(read_config_file(path), path);
+}
 
 std::string Config::to_yaml() const {
   // Keys of one group stand together, where the first of them stands in the schema.

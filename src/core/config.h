@@ -75,6 +75,9 @@ class Schema {
   std::vector<Key> keys_;
 };
 
+// The text of a config file, for load_yaml_text(). Throws Error(kUsage) that names the file.
+std::string read_config_file(const std::string& path);
+
 class Config {
  public:
   explicit Config(Schema schema);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <vector>
@@ -68,6 +69,20 @@ std::string cpu_model() {
     if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
   }
   return "unknown";
+}
+
+std::string gpu_model() {
+  std::error_code error;
+  for (const auto& gpu : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", error)) {
+    std::ifstream file(gpu.path() / "information");
+    std::string line;
+    while (std::getline(file, line)) {
+      if (!line.starts_with("Model:")) continue;
+      const size_t at = line.find_first_not_of(" \t", 6);
+      return at == std::string::npos ? "" : line.substr(at);
+    }
+  }
+  return "";
 }
 
 std::string cpu_features() {

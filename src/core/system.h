@@ -8,6 +8,7 @@ namespace flotilla {
 
 int cpu_count();             // CPUs this process may use
 std::string cpu_model();     // "Intel(R) Xeon(R) Processor"
+std::string gpu_model();     // of the first NVIDIA GPU, or ""
 std::string cpu_features();  // "avx2 avx512f ...": the vector instructions it has
 
 uint64_t available_memory_bytes();  // what can still be allocated: free memory, cgroup limit

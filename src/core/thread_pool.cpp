@@ -17,7 +17,7 @@ Span part_of(Span whole, int part, int parts, int align) {
   return {static_cast<int>(edge(part)), static_cast<int>(edge(part + 1))};
 }
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : claims_(static_cast<size_t>(threads)) {
   for (Slot& slot : slots_) slot.thrown.resize(static_cast<size_t>(threads));
   team_.reserve(static_cast<size_t>(threads - 1));
   try {

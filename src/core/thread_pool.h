@@ -59,6 +59,23 @@ class ThreadPool {
                  const_cast<F*>(&body)));
   }
 
+  // Calls body(thread, item) for every item. Each thread takes those of its own share first, the
+  // same every time, so that what they work on stays in its cache; then what others have not begun.
+  // For items whose results do not depend on who works on them.
+  template <class F>
+  void for_each(int items, const F& body) {
+    for (int i = 0; i < threads(); ++i)
+      claims_[static_cast<size_t>(i)].next = share(items, i).begin;
+    run([&](int thread) {
+      for (int k = 0; k < threads(); ++k) {
+        const int owner = (thread + k) % threads();
+        std::atomic<int>& next = claims_[static_cast<size_t>(owner)].next;
+        const int end = share(items, owner).end;
+        for (int item = next.fetch_add(1); item < end; item = next.fetch_add(1)) body(thread, item);
+      }
+    });
+  }
+
  private:
   struct Slot {
     Job job = nullptr;
@@ -68,6 +85,11 @@ class ThreadPool {
     std::vector<std::exception_ptr> thrown;  // by part
   };
 
+  struct alignas(64) Claim {
+    std::atomic<int> next{0};  // item of a share that nobody has begun
+  };
+
+  Span share(int items, int thread) const { return part_of({0, items}, thread, threads()); }
   void work(int part);
   void run_part(Slot& slot, int part);
   void stop();
@@ -82,6 +104,7 @@ class ThreadPool {
   Bell done_bell_;
   Patience patience_;  // of the caller
   uint64_t waited_ns_ = 0;
+  std::vector<Claim> claims_;  // by thread
   std::vector<std::thread> team_;
 };
 

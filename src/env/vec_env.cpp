@@ -52,7 +52,8 @@ Schema VecOptions::schema() {
               "where environments are stepped")
       .execution()
       .integer("num_envs", 1, {1, kMaxEnvs}, "environments stepped together")
-      .integer("groups", 1, {1, kMaxGroups}, "halves that step in turn: 2 is double buffering")
+      .integer("groups", 1, {0, kMaxGroups},
+               "parts that step in turn: 2 is double buffering; 0: chosen where it pays")
       .execution()
       .integer("threads", 0, {0, 1024}, "threads of the threads back end; 0: one per CPU")
       .execution()
@@ -76,7 +77,7 @@ VecOptions VecOptions::from(const Config& config) {
   VecOptions options;
   options.backend = backend_from(config.get_text("backend"));
   options.num_envs = static_cast<int>(config.get_integer("num_envs"));
-  options.groups = static_cast<int>(config.get_integer("groups"));
+  options.groups = std::max(1, static_cast<int>(config.get_integer("groups")));
   options.threads = static_cast<int>(config.get_integer("threads"));
   options.workers = static_cast<int>(config.get_integer("workers"));
   options.start_method =

@@ -65,7 +65,7 @@ class ObsNormaliser {
 // Rewards divided by the deviation of the running discounted return, clipped at +-10.
 class RewardNormaliser {
  public:
-  RewardNormaliser(size_t num_envs, double gamma);
+  explicit RewardNormaliser(size_t num_envs = 0, double gamma = 1);
 
   // Takes in one rollout of [steps][num_envs] rows; an episode's end sets its return to zero.
   void update(int steps, const float* reward, const uint8_t* ended, const uint8_t* valid);

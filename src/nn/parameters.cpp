@@ -138,14 +138,14 @@ Tensors initial_parameters(const NetworkSpec& spec, uint64_t seed) {
   return tensors;
 }
 
-const Tensor& find_tensor(const Tensors& tensors, const std::string& name) {
+const Tensor& find_tensor(const Tensors& tensors, std::string_view name) {
   for (const Tensor& tensor : tensors) {
     if (tensor.name == name) return tensor;
   }
   throw Error(ErrorCode::kData, "no tensor " + in_quotes(name));
 }
 
-Tensor& find_tensor(Tensors& tensors, const std::string& name) {
+Tensor& find_tensor(Tensors& tensors, std::string_view name) {
   return const_cast<Tensor&>(find_tensor(std::as_const(tensors), name));
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nn/network.h"
@@ -29,8 +30,8 @@ Tensors make_parameters(const NetworkSpec& spec);
 // The same, drawn from `seed` as the spec's init says.
 Tensors initial_parameters(const NetworkSpec& spec, uint64_t seed);
 
-Tensor& find_tensor(Tensors& tensors, const std::string& name);
-const Tensor& find_tensor(const Tensors& tensors, const std::string& name);
+Tensor& find_tensor(Tensors& tensors, std::string_view name);
+const Tensor& find_tensor(const Tensors& tensors, std::string_view name);
 
 // Throws Error(kData) that names the first tensor whose name or shape differs.
 void require_same_shapes(const Tensors& expected, const Tensors& given);

@@ -92,6 +92,9 @@ class Policy {
   const NetworkSpec& spec() const { return spec_; }
   virtual std::string kernel() const = 0;  // "fused avx512", for the run header
 
+  // Fewer rows than this are not worth a thread of their own in act().
+  virtual int rows_per_part() const { return 1; }
+
   // `part`: below the number of parts the policy was made for.
   virtual void act(int part, const ActRows& rows, const Draw& draw) const = 0;
   virtual void value(int part, const std::byte* obs, int count, float* out) const = 0;
@@ -111,10 +114,13 @@ class Policy {
 
   ObsNormaliser& obs_normaliser() { return obs_normaliser_; }
   const ObsNormaliser& obs_normaliser() const { return obs_normaliser_; }
+  RewardNormaliser& reward_normaliser() { return reward_normaliser_; }
+  const RewardNormaliser& reward_normaliser() const { return reward_normaliser_; }
 
  protected:
   const NetworkSpec spec_;
   ObsNormaliser obs_normaliser_;
+  RewardNormaliser reward_normaliser_;  // of no envs until a trainer sets it up
 };
 
 }  // namespace flotilla

@@ -10,7 +10,11 @@
 namespace flotilla {
 
 Collector::Collector(VecEnv& vec, Rollout& rollout, const Policy& policy, uint64_t seed)
-    : vec_(vec), rollout_(rollout), policy_(policy), seed_(seed) {}
+    : vec_(vec),
+      rollout_(rollout),
+      policy_(policy),
+      seed_(seed),
+      threads_(vec.team() == nullptr ? 1 : vec.team()->threads()) {}
 
 void Collector::require_choices(int step, Span envs) const {
   const EnvSpec& spec = vec_.spec();
@@ -54,7 +58,13 @@ void Collector::begin(int group, int step) {
     const Turn& turn = *static_cast<const Turn*>(context);
     turn.collector->act(part, turn.step, envs);
   };
-  vec_.begin(group, {rollout_.actions(step)}, rollout_.view(step), {act_for, &turns_[group]});
+  Actor actor{act_for, &turns_[group]};
+  const Span envs = vec_.group(group);
+  if (envs.size() / threads_ < policy_.rows_per_part()) {
+    act(0, step, envs);
+    actor = {};
+  }
+  vec_.begin(group, {rollout_.actions(step)}, rollout_.view(step), actor);
 }
 
 void Collector::collect(float epsilon) {

@@ -41,6 +41,7 @@ class Collector {
   Rollout& rollout_;
   const Policy& policy_;
   const uint64_t seed_;
+  const int threads_;  // that step the envs
   uint64_t steps_ = 0;
   float epsilon_ = 0;
   Turn turns_[kMaxGroups];

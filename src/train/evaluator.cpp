@@ -23,6 +23,19 @@ void summarise(const std::vector<double>& returns, Evaluation& result) {
   result.episodes = static_cast<int>(returns.size());
 }
 
+// Few envs: threads would not pay. A run that survives failures shall not end by one here; an env
+// that was dropped would never play its share.
+VecOptions vec_options_for(int num_envs, int time_limit, const VecOptions& run) {
+  VecOptions options = run;
+  if (run.backend == Backend::kThreads) options.backend = Backend::kSerial;
+  if (run.on_failure == OnFailure::kDrop) options.on_failure = OnFailure::kRestart;
+  options.num_envs = num_envs;
+  options.groups = 1;
+  options.workers = std::min(run.workers, num_envs);
+  options.time_limit = time_limit;
+  return options;
+}
+
 }  // namespace
 
 Schema EvalOptions::schema() {
@@ -35,7 +48,8 @@ Schema EvalOptions::schema() {
 EvalOptions EvalOptions::from(const Config& config, const std::string& prefix, uint64_t run_seed) {
   return {.episodes = static_cast<int>(config.get_integer(prefix + "episodes")),
           .deterministic = config.get_boolean(prefix + "deterministic"),
-          .seed = run_seed + kSeedOffset};
+          .seed = run_seed + kSeedOffset,
+          .vec = {}};
 }
 
 Evaluation evaluate(const EnvType& type, const Config& env_config, int time_limit,
@@ -43,10 +57,8 @@ Evaluation evaluate(const EnvType& type, const Config& env_config, int time_limi
   Evaluation result;
   if (options.episodes == 0) return result;
   const uint64_t start = now_ns();
-  VecOptions vec_options;
-  vec_options.num_envs = std::min(options.episodes, kEnvsAtOnce);
-  vec_options.time_limit = time_limit;
-  const int n = vec_options.num_envs;
+  const int n = std::min(options.episodes, kEnvsAtOnce);
+  const VecOptions vec_options = vec_options_for(n, time_limit, options.vec);
   ArenaLayout layout;
   Rollout rollout(layout, type.make_kernel(env_config, time_limit)->spec(), n, 1);
   const auto vec = make_vec_env(type, env_config, vec_options, layout);

@@ -19,6 +19,8 @@ struct EvalOptions {
   int episodes = 100;
   bool deterministic = true;
   uint64_t seed = 0;
+  // Whose failure handling is used, and whose worker processes where it has some.
+  VecOptions vec;
 
   static Schema schema();
   static EvalOptions from(const Config& config, const std::string& prefix, uint64_t run_seed);

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -13,42 +11,46 @@
 namespace flotilla {
 namespace {
 
-std::string read_text(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw Error(ErrorCode::kUsage, "cannot read " + path);
-  return text.str();
-}
-
 // Which environment the settings are for; everything else is read once its keys are known.
 std::string env_name_in(const std::string& yaml, const std::string& origin) {
   try {
     const YAML::Node root = YAML::Load(yaml);
-    if (root.IsMap() && root["env"].IsMap() && root["env"]["name"].IsScalar()) {
-      return root["env"]["name"].as<std::string>();
-    }
+    const auto child = [](const YAML::Node& node, const char* key) {
+      return node.IsMap() && node[key] ? node[key] : YAML::Node();
+    };
+    const YAML::Node name = child(child(root, "env"), "name");
+    if (name.IsScalar()) return name.as<std::string>();
   } catch (const YAML::Exception& error) {
-    throw Error(ErrorCode::kUsage, origin + ": " + error.what());
+    const std::string line = error.mark.is_null() ? "" : ":" + std::to_string(error.mark.line + 1);
+    throw Error(ErrorCode::kUsage, origin + line + ": " + error.msg);
   }
   throw Error(ErrorCode::kUsage, origin + ": the key env.name is missing");
 }
 
+const EnvType& find_env(const Registry& registry, const std::string& name,
+                        const std::string& origin) {
+  try {
+    return registry.find(name);
+  } catch (const Error& error) {
+    throw Error(error.code(), origin + ": " + error.what());
+  }
+}
+
 Config from_yaml(const Registry& registry, const std::string& yaml, const std::string& origin) {
-  Config config(RunConfig::schema(registry.find(env_name_in(yaml, origin))));
+  Config config(RunConfig::schema(find_env(registry, env_name_in(yaml, origin), origin)));
   config.load_yaml_text(yaml, origin);
   return config;
 }
 
 Config base_config(const Registry& registry, const std::string& what, bool plain) {
-  const auto recipe = std::ranges::find(recipes(), what, &Recipe::name);
+  const Recipe* recipe = find_recipe(what);
   const auto type = std::ranges::find(registry.types(), what, &EnvType::name);
   const bool is_env = type != registry.types().end();
-  if (recipe != recipes().end() && !(plain && is_env)) {
+  if (recipe != nullptr && !(plain && is_env)) {
     return from_yaml(registry, recipe->yaml, what + ".yaml");
   }
   if (is_env) return Config(RunConfig::schema(*type));
-  if (std::filesystem::exists(what)) return from_yaml(registry, read_text(what), what);
+  if (std::filesystem::exists(what)) return from_yaml(registry, read_config_file(what), what);
   std::vector<std::string> names;
   for (const Recipe& each : recipes()) names.emplace_back(each.name);
   for (const EnvType& each : registry.types()) names.push_back(each.name);
@@ -56,7 +58,31 @@ Config base_config(const Registry& registry, const std::string& what, bool plain
               "no recipe, environment or file '" + what + "'" + did_you_mean(what, names));
 }
 
+size_t end_of_first_line(const std::string& text) {
+  return std::min(text.find('\n'), text.size() - 1) + 1;
+}
+
 }  // namespace
+
+const Recipe* find_recipe(const std::string& name) {
+  const auto found = std::ranges::find(recipes(), name, &Recipe::name);
+  return found == recipes().end() ? nullptr : &*found;
+}
+
+std::string env_name(const Recipe& recipe) {
+  return env_name_in(recipe.yaml, recipe.name + std::string(".yaml"));
+}
+
+std::string summary(const Recipe& recipe) {
+  const std::string text = recipe.yaml;
+  const std::string line = text.substr(0, end_of_first_line(text) - 1);
+  return line.starts_with("# ") ? line.substr(2) : "";
+}
+
+std::string settings(const Recipe& recipe) {
+  const std::string text = recipe.yaml;
+  return summary(recipe).empty() ? text : text.substr(end_of_first_line(text));
+}
 
 Config load_run_config(const Registry& registry, const std::string& what, bool plain,
                        const std::vector<std::string>& overrides) {

@@ -14,6 +14,12 @@ struct Recipe {
   const char* yaml;
 };
 const std::vector<Recipe>& recipes();
+const Recipe* find_recipe(const std::string& name);  // null: there is none
+std::string env_name(const Recipe& recipe);
+// The comment in the first line of its file.
+std::string summary(const Recipe& recipe);
+// What follows it.
+std::string settings(const Recipe& recipe);
 
 // The config of a run: `what` is a recipe, an environment or a YAML file; then come the overrides
 // "key=value". With `plain`, the name of an environment means its defaults even where a recipe has

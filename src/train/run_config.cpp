@@ -12,6 +12,21 @@ namespace {
 
 constexpr int64_t kMaxRows = 1 << 30;  // of a rollout
 
+// With two groups workers step one while the policy acts for the other, and threads go on with one
+// while others are still at the other. Halves must not become too small to be worth a thread.
+int groups_worth(const VecOptions& vec) {
+  constexpr int kEnvsPerThread = 32;
+  switch (vec.backend) {
+    case Backend::kSerial:
+      return 1;
+    case Backend::kThreads:
+      return vec.threads > 1 && vec.num_envs >= kEnvsPerThread * vec.threads ? 2 : 1;
+    case Backend::kProcesses:
+      return vec.num_envs >= 2 ? 2 : 1;
+  }
+  return 1;
+}
+
 }  // namespace
 
 Schema RunConfig::schema(const EnvType& type) {
@@ -19,7 +34,7 @@ Schema RunConfig::schema(const EnvType& type) {
   schema.choice("env.name", type.name, {type.name}, "the environment");
   schema.include("env", type.schema);
   schema.include("", VecOptions::schema());
-  schema.set_default("num_envs", "64").set_default("backend", "threads");
+  schema.set_default("num_envs", "64").set_default("backend", "threads").set_default("groups", "0");
   schema.integer("seed", 0, {0, INT64_MAX}, "of everything that is drawn")
       .integer("steps", 1'000'000, {0, INT64_MAX}, "steps of all envs together; 0: no limit")
       .integer("episodes", 0, {0, INT64_MAX}, "episodes of all envs together; 0: no limit")
@@ -39,8 +54,11 @@ RunConfig::RunConfig(const EnvType& type, const Config& config)
     : type(type), config(config), env_config(config.part("env", type.schema)) {
   vec = VecOptions::from(config);
   threads = vec.threads;
-  // Half of the envs step while the policy acts for the others, where workers do the stepping.
-  if (vec.backend == Backend::kProcesses && vec.groups == 1 && vec.num_envs >= 2) vec.groups = 2;
+  if (config.get_integer("groups") == 0) vec.groups = groups_worth(vec);
+  // What was left to be chosen goes into the effective config.
+  this->config.set("threads", std::to_string(vec.threads));
+  this->config.set("workers", std::to_string(vec.workers));
+  this->config.set("groups", std::to_string(vec.groups));
   vec.validate();
   horizon = static_cast<int>(config.get_integer("horizon"));
   seed = static_cast<uint64_t>(config.get_integer("seed"));
@@ -57,6 +75,7 @@ RunConfig::RunConfig(const EnvType& type, const Config& config)
   ppo = PpoOptions::from(config, "ppo.");
   network = NetworkSpec::from(config, "net.", type.make_kernel(env_config, vec.time_limit)->spec());
   eval = EvalOptions::from(config, "eval.", seed);
+  eval.vec = vec;
   const int64_t rows = int64_t{horizon} * vec.num_envs;
   if (rows > kMaxRows) {
     throw Error(ErrorCode::kUsage, fmt::format("horizon {} x num_envs {} is more than {} rows",

@@ -2,6 +2,7 @@
 // Files are written under another name and renamed, so that a reader never sees half of one.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace flotilla {
@@ -19,7 +20,8 @@ class RunDirectory {
   std::string path_;
 };
 
-// "runs/cartpole-seed9-20261115-120304", for runs that were given no directory.
-std::string default_run_path(const std::string& name, uint64_t seed);
+// Makes "runs/cartpole-seed9-20261115-120304" for a run that was given no directory; with "-2" and
+// so on behind it where other runs have taken the name.
+std::string make_run_path(const std::string& name, uint64_t seed);
 
 }  // namespace flotilla

@@ -30,8 +30,8 @@ Trainer::Trainer(const RunConfig& run) : run_(run) {
   collector_ = std::make_unique<Collector>(*vec_, *rollout_, *policy_, run.seed);
   ppo_ = std::make_unique<Ppo>(*policy_, pool(), run.ppo, run.seed);
   if (run.normalise_reward) {
-    reward_normaliser_ =
-        std::make_unique<RewardNormaliser>(static_cast<size_t>(run.vec.num_envs), run.ppo.gamma);
+    policy_->reward_normaliser() =
+        RewardNormaliser(static_cast<size_t>(run.vec.num_envs), run.ppo.gamma);
   }
   collector_->reset();
   start_ns_ = now_ns();
@@ -80,7 +80,7 @@ void Trainer::iterate() {
   const PpoBatch batch{
       .trajectory = {.steps = run_.horizon,
                      .envs = run_.vec.num_envs,
-                     .reward = reward_normaliser_ ? scaled_reward_.data() : rollout_->reward,
+                     .reward = run_.normalise_reward ? scaled_reward_.data() : rollout_->reward,
                      .terminated = rollout_->terminated,
                      .truncated = rollout_->truncated,
                      .valid = rollout_->valid,
@@ -112,6 +112,8 @@ void Trainer::iterate() {
 }
 
 void Trainer::note_episodes() {
+  // Until there are 100 episodes, the mean of those there are is the best.
+  const bool few = progress_.episodes < static_cast<int64_t>(kRecentEpisodes);
   for (Episode& episode : rollout_->take_episodes()) {
     ++progress_.episodes;
     recent_.push_back(std::move(episode));
@@ -124,23 +126,23 @@ void Trainer::note_episodes() {
     length += episode.length;
   }
   const auto count = static_cast<double>(recent_.size());
-  const bool first = progress_.updates == 0;
   progress_.return_mean = sum / count;
   progress_.length_mean = length / count;
-  if (first || progress_.return_mean > progress_.return_best) {
+  if (few || progress_.return_mean > progress_.return_best) {
     progress_.return_best = progress_.return_mean;
   }
 }
 
 void Trainer::scale_rewards() {
-  if (reward_normaliser_ == nullptr) return;
+  if (!run_.normalise_reward) return;
   const auto rows = static_cast<size_t>(rollout_->rows());
   std::vector<uint8_t> ended(rows);
   for (size_t i = 0; i < rows; ++i) {
     ended[i] = rollout_->terminated[i] | rollout_->truncated[i];
   }
-  reward_normaliser_->update(run_.horizon, rollout_->reward, ended.data(), rollout_->valid);
-  const float scale = reward_normaliser_->scale();
+  RewardNormaliser& normaliser = policy_->reward_normaliser();
+  normaliser.update(run_.horizon, rollout_->reward, ended.data(), rollout_->valid);
+  const float scale = normaliser.scale();
   scaled_reward_.resize(rows);
   for (size_t i = 0; i < rows; ++i) {
     scaled_reward_[i] =

@@ -61,7 +61,6 @@ class Trainer {
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<Collector> collector_;
   std::unique_ptr<Ppo> ppo_;
-  std::unique_ptr<RewardNormaliser> reward_normaliser_;
   std::vector<float> scaled_reward_;
   std::deque<Episode> recent_;
   Progress progress_;

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,11 +26,20 @@ TIMEOUT_S = 30
 
 JSON_KEYS = {"env", "backend", "num_envs", "threads", "workers", "steps", "wall_s", "cpu_s",
              "steps_per_s", "trajectory_sha256"}
+PPO_KEYS = {"env", "policy", "kernel", "num_envs", "threads", "steps", "wall_s", "cpu_s",
+            "steps_per_s", "gflops", "machine"}
+SUMMARY_KEYS = {"domain", "algo", "backend", "policy", "device", "num_envs", "workers", "threads",
+                "seed", "steps", "episodes", "updates", "wall_s", "steps_per_s", "collect_s",
+                "learn_s", "return_mean_100", "return_best", "eval", "peak_rss_mb",
+                "params_sha256", "config_sha256", "version", "machine"}
+EVAL_KEYS = {"episodes", "mean", "std", "ci95"}
+MACHINE_KEYS = {"cpu", "cores", "gpu", "compiler", "torch", "blas_kernel"}
+PLUGIN = "libflotilla_torch.so"  # beside the binary, where the build has libtorch
 
 
 def registered_envs():
-    lines = subprocess.run([BINARY, "list"], capture_output=True, text=True, timeout=TIMEOUT_S)
-    return [line.split()[0] for line in lines.stdout.splitlines()]
+    shown = subprocess.run([BINARY, "list"], capture_output=True, text=True, timeout=TIMEOUT_S)
+    return [line.split()[0] for line in shown.stdout.split("\n\n")[0].splitlines()]
 
 
 def process_fields(pid):
@@ -126,7 +136,8 @@ class CliTest(unittest.TestCase):
 
 class Help(CliTest):
     def test_every_command_explains_itself(self):
-        for command in ([], ["list"], ["check"], ["bench"], ["bench", "env"], ["doctor"]):
+        for command in ([], ["list"], ["train"], ["check"], ["bench"], ["bench", "env"],
+                        ["bench", "ppo"], ["doctor"]):
             for flag in ("--help", "-h"):
                 with self.subTest(command=command, flag=flag):
                     result = self.run_cli(*command, flag)
@@ -146,6 +157,35 @@ class Help(CliTest):
             result = self.run_cli("list", env)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertTrue(result.stdout.startswith(f"{env}: "), result.stdout)
+            self.assertIn(f"'flotilla list {env} --keys'", result.stdout)
+
+    def test_list_shows_recipes(self):
+        recipes = self.run_cli("list").stdout.split("\n\n")[1].splitlines()
+        self.assertEqual(recipes[0], "recipes, for 'flotilla train NAME':")
+        self.assertRegex(recipes[1], r"\Acartpole +cartpole +CartPole to a mean return of 500")
+        self.assertGreaterEqual({line.split()[0] for line in recipes[1:]},
+                                {"cartpole", "corners", "pendulum", "regions"})
+        shown = self.run_cli("list", "pendulum").stdout
+        self.assertIn("\nrecipe pendulum: Pendulum to a mean return", shown)
+        self.assertIn("\n  normalise_reward: true\n  net:\n    normalise_obs: true\n", shown)
+        self.assertNotIn("recipe", self.run_cli("list", "catch").stdout)
+
+    def test_list_shows_every_key_of_a_run(self):
+        for name in ("cartpole", "catch"):
+            keys = re.findall(r"(?m)^  (\S+)", self.run_cli("list", name, "--keys").stdout)
+            self.assertGreaterEqual(set(keys), {"env.name", "backend", "num_envs", "seed", "steps",
+                                                "duration_s", "horizon", "policy", "net.hidden",
+                                                "ppo.lr", "ppo.lr_schedule", "eval.episodes"})
+        self.assertIn("env.cols", keys)
+        self.expect_error(["list", "--keys"], 2, "--keys requires name")
+
+    def test_list_is_quick(self):
+        seconds = []
+        for _ in range(5):
+            start = time.monotonic()
+            self.run_cli("list")
+            seconds.append(time.monotonic() - start)
+        self.assertLess(min(seconds), 0.05)
 
     def test_doctor(self):
         result = self.run_cli("doctor")
@@ -185,7 +225,7 @@ class BadInput(CliTest):
              ["0", "-1", "1e9", "1000000000", "abc", ""]),
             ("threads", "an integer from 0 to 1024", ["-1", "5000", "two"]),
             ("workers", "an integer from 0 to 1024", ["-1", "5000", "1.5"]),
-            ("groups", "an integer from 1 to 2", ["0", "3"]),
+            ("groups", "an integer from 0 to 2", ["-1", "3"]),
             ("seed", "an integer of at least 0", ["-1", "x"]),
             ("seconds", "a number from 0.001 to 86400", ["0", "-1", "nan", "soon"]),
         ]
@@ -240,10 +280,13 @@ class BadInput(CliTest):
         for arguments, message in (
                 (["bnech"], "unknown command 'bnech'; did you mean 'bench'?"
                             " (commands: list, train, check, bench, doctor)"),
-                (["bench", "evn"], "unknown command 'evn'; did you mean 'env'? (commands: env)"),
-                (["bench"], "a command is missing (commands: env)"),
+                (["bench", "evn"],
+                 "unknown command 'evn'; did you mean 'env'? (commands: env, ppo)"),
+                (["bench"], "a command is missing (commands: env, ppo)"),
                 (["bench", "env", "cartpole", "--numenvs", "3"],
                  "unknown option '--numenvs'; did you mean '--num-envs'?"),
+                (["bench", "ppo", "cartpole", "--steps", "3"],
+                 "unknown option '--steps'"),
                 (["check", "cartpole", "--stps=3"],
                  "unknown option '--stps'; did you mean '--steps'?")):
             self.expect_error(arguments, 2, message)
@@ -605,6 +648,484 @@ class Bundles(CliTest):
                           self.replay(self.altered(**{name: -3})))
         self.assertIn("the first 5 actions of the episode were not kept",
                       self.replay(self.altered(steps_lost=5)))
+
+
+class TrainTest(CliTest):
+    """Runs of a few thousand steps; each one has a directory of its own below runs/."""
+    may_leave = ("runs",)
+
+    def setUp(self):
+        super().setUp()
+        self.runs = 0
+
+    def train_args(self, what, *arguments):
+        self.runs += 1
+        return ["train", what, *arguments, "--out", f"runs/{self.runs}", "--json"]
+
+    def train(self, what, *arguments, **options):
+        """The summary of a run, which is printed and lies in its directory."""
+        result = self.run_cli(*self.train_args(what, *arguments), **options)
+        self.assertEqual(result.returncode, 0, f"{what} {arguments}: {result.stderr}")
+        self.assertEqual(result.stdout.count("\n"), 1, result.stdout)
+        summary = json.loads(result.stdout)
+        directory = self.dir / "runs" / str(self.runs)
+        self.assertEqual({path.name for path in directory.iterdir()},
+                         {"config.yaml", "summary.json"})
+        self.assertEqual(json.loads((directory / "summary.json").read_text()), summary)
+        return summary
+
+    def refuse(self, what, arguments, message):
+        """The run ends with status 2 before it leaves anything."""
+        self.expect_error(self.train_args(what, *arguments), 2, message)
+        self.assertFalse((self.dir / "runs").exists())
+
+
+class Train(TrainTest):
+    may_leave = ("runs", "elsewhere")
+
+    def test_summary(self):
+        summary = self.train("cartpole", "--steps", 20000, "--seed", 9, "--backend", "threads",
+                             "--threads", 2)
+        self.assertGreaterEqual(set(summary), SUMMARY_KEYS)
+        self.assertGreaterEqual(set(summary["eval"]), EVAL_KEYS)
+        self.assertGreaterEqual(set(summary["machine"]), MACHINE_KEYS)
+        self.assertEqual([summary[key] for key in ("domain", "algo", "backend", "policy", "device",
+                                                   "num_envs", "workers", "threads", "seed")],
+                         ["cartpole", "ppo", "threads", "fused", "cpu", 32, 0, 2, 9])
+        # 32 envs x 32 steps make an update: 20 of them are the first that reach 20000.
+        self.assertEqual((summary["steps"], summary["updates"]), (20480, 20))
+        self.assertGreater(summary["episodes"], 100)
+        self.assertGreater(summary["return_best"], 50)
+        self.assertGreaterEqual(summary["return_best"], summary["return_mean_100"])
+        self.assertEqual(summary["eval"]["episodes"], 100)
+        self.assertAlmostEqual(summary["eval"]["ci95"], 0.196 * summary["eval"]["std"])
+        self.assertLess(summary["collect_s"] + summary["learn_s"], summary["wall_s"])
+        self.assertTrue(3 < summary["peak_rss_mb"] < 100, summary["peak_rss_mb"])  # no libtorch
+        for key in ("params_sha256", "config_sha256"):
+            self.assertRegex(summary[key], r"\A[0-9a-f]{64}\Z")
+        machine = summary["machine"]
+        self.assertEqual((machine["torch"], machine["blas_kernel"], machine["gpu"]),
+                         (None, None, None))
+        self.assertGreaterEqual(machine["cores"], 1)
+
+    def test_torch(self):
+        if not (BINARY.parent / PLUGIN).exists():
+            self.skipTest("this build has no libtorch")
+        summary = self.train("cartpole", "--steps", 2000, "--policy", "torch")
+        self.assertEqual(summary["policy"], "torch")
+        machine = summary["machine"]
+        self.assertRegex(machine["torch"], r"\A\d+\.\d+\.\d+")
+        self.assertTrue(machine["blas_kernel"])
+        self.assertEqual(summary["kernel"],
+                         f"torch {machine['torch']} cpu, {machine['blas_kernel']}")
+        one = self.train("cartpole", "--steps", 2000, "--policy", "torch", "--threads", 1)
+        self.assertEqual(one["params_sha256"], summary["params_sha256"])
+
+    def test_torch_where_there_is_none(self):
+        with tempfile.TemporaryDirectory() as alone:
+            shutil.copy(BINARY, alone)
+            for arguments in (["--policy", "torch"], ["net.hidden=512"]):
+                result = self.run_cli("train", "cartpole", *arguments,
+                                      binary=Path(alone) / BINARY.name)
+                self.assertEqual((result.returncode, result.stdout), (2, ""))
+                self.assertIn("apt-get install libtorch-dev", result.stderr)
+
+    def test_every_layout_gives_the_same_parameters(self):
+        layouts = [["--backend", backend, "--threads", threads]
+                   for backend in ("serial", "threads") for threads in (1, 2, 3)]
+        layouts += [["--backend", "processes", "--start-method", method, "--threads", threads,
+                     "--workers", workers]
+                    for method in ("fork", "spawn") for threads, workers in ((1, 3), (2, 1), (3, 2))]
+        layouts += [["--backend", "threads", "--threads", 2, "--groups", 2]]
+        summaries = [self.train("cartpole", "--steps", 20000, "--seed", 9, "eval.episodes=10",
+                                *layout) for layout in layouts]
+        for key in ("params_sha256", "config_sha256", "episodes", "return_mean_100", "eval"):
+            for layout, summary in zip(layouts, summaries):
+                with self.subTest(layout=layout, key=key):
+                    self.assertEqual(summary[key], summaries[0][key])
+        other = self.train("cartpole", "--steps", 20000, "--seed", 10, "eval.episodes=10")
+        self.assertNotEqual(other["params_sha256"], summaries[0]["params_sha256"])
+
+    def test_what_the_config_hash_covers(self):
+        def config_sha256(*arguments):
+            return self.train("cartpole", "--steps", 1, "eval.episodes=0",
+                              *arguments)["config_sha256"]
+        expected = config_sha256()
+        for same in (["--backend", "serial"], ["--threads", 1], ["--workers", 2],
+                     ["--backend", "processes", "--start-method", "fork"], ["ppo.lr=0.002"]):
+            self.assertEqual(config_sha256(*same), expected, same)
+        for other in (["ppo.lr=0.001"], ["--seed", 1], ["--num-envs", 16], ["env.time_limit=99"]):
+            self.assertNotEqual(config_sha256(*other), expected, other)
+
+    def test_a_run_again_from_its_config(self):
+        first = self.train("cartpole", "--steps", 5000, "--seed", 4, "ppo.lr=0.001", "--backend",
+                           "serial", "net.hidden=32,16", "--num-envs", 20)
+        again = self.train("runs/1/config.yaml")
+        for key in ("params_sha256", "config_sha256", "backend", "num_envs", "steps", "eval"):
+            self.assertEqual(again[key], first[key])
+        config = (self.dir / "runs/1/config.yaml").read_text()
+        for line in ("num_envs: 20", "backend: serial", "seed: 4", "  lr: 0.001", "  name: cartpole"):
+            self.assertIn(f"\n{line}\n", f"\n{config}")
+
+    def test_limits(self):
+        small = ["eval.episodes=0", "--num-envs", 8, "horizon=16", "ppo.minibatch_size=128"]
+        for steps, updates in ((1, 1), (128, 1), (129, 2), (1000, 8)):
+            summary = self.train("cartpole", "--steps", steps, *small)
+            self.assertEqual((summary["steps"], summary["updates"]), (128 * updates, updates))
+        summary = self.train("cartpole", "--episodes", 50, *small)  # not the recipe's steps
+        self.assertGreaterEqual(summary["episodes"], 50)
+        self.assertLess(summary["episodes"], 60)
+        both = self.train("cartpole", "--episodes", 50, "--steps", 256, *small)
+        self.assertEqual(both["steps"], 256)
+        for duration in ("0.3s", "0.005m", "0.3"):
+            summary = self.train("cartpole", "--duration", duration, *small)
+            self.assertGreaterEqual(summary["wall_s"], 0.3)
+            self.assertLess(summary["wall_s"], 3)
+        self.assertEqual(summary["eval"]["episodes"], 0)
+
+    def test_return_best(self):
+        # All returns of pendulum are far below 0, and none ends in the first rollout.
+        summary = self.train("pendulum", "--steps", 30000, "eval.episodes=1")
+        self.assertLess(summary["return_best"], -500)
+        self.assertLessEqual(summary["return_mean_100"], summary["return_best"])
+        summary = self.train("pendulum", "--steps", 1, "eval.episodes=1")
+        self.assertEqual([summary[key] for key in ("episodes", "return_mean_100", "return_best")],
+                         [0, None, None])
+
+    def test_other_names_of_options(self):
+        expected = self.train("cartpole", "--steps", 1, "--backend", "processes", "--num-envs", 8,
+                              "--workers", 2, "--start-method", "fork", "ppo.minibatch_size=64")
+        other = self.train("cartpole", "--steps", 1, "--backend", "processes", "--n-envs", 8,
+                           "--num-workers", 2, "--parallel-start-method", "fork",
+                           "ppo.minibatch_size=64")
+        self.assertEqual((expected["num_envs"], expected["workers"]), (8, 2))
+        for key in ("num_envs", "workers", "config_sha256", "params_sha256"):
+            self.assertEqual(other[key], expected[key])
+
+    def test_settings_reach_every_part(self):
+        base = ["--steps", 3000, "eval.episodes=4"]
+        expected = self.train("cartpole", *base)["params_sha256"]
+        for setting in ("env.time_limit=20", "horizon=64", "net.hidden=32", "net.activation=relu",
+                        "ppo.gamma=0.9", "ppo.epochs=2", "normalise_reward=true"):
+            with self.subTest(setting=setting):
+                self.assertNotEqual(self.train("cartpole", *base, setting)["params_sha256"],
+                                    expected)
+        # An option wins over key=value, which wins over the recipe.
+        both = self.train("cartpole", "num_envs=16", "--num-envs", 8, "--steps", 1)
+        self.assertEqual(both["num_envs"], 8)
+        self.assertEqual(self.train("cartpole", "num_envs=16", "--steps", 1)["num_envs"], 16)
+
+    def test_every_env_trains(self):
+        for env in registered_envs():
+            with self.subTest(env=env):
+                summary = self.train(env, "--steps", 1, "eval.episodes=2", "num_envs=4",
+                                     "horizon=8", "ppo.minibatch_size=0")
+                self.assertEqual((summary["steps"], summary["eval"]["episodes"]), (32, 2))
+
+    def test_a_run_without_a_name_makes_one(self):
+        for _ in range(3):  # often within one second
+            result = self.run_cli("train", "cartpole", "--steps", 1, "--seed", 3)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("\nrun directory runs/cartpole-seed3-", result.stdout)
+        names = [path.name for path in (self.dir / "runs").iterdir()]
+        self.assertEqual(len(names), 3)
+        for name in names:
+            self.assertRegex(name, r"\Acartpole-seed3-\d{8}-\d{6}(-[23])?\Z")
+
+    def test_text_output(self):
+        result = self.run_cli("train", "cartpole", "--steps", 2000, "--out", "runs/1", "--seed", 7,
+                              "--threads", 2)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, r"\A32 x cartpole, threads back end, 2 threads; ppo, "
+                                        r"4-64-64 tanh, fused \w+ \(policy=auto\); seed 7\n\Z")
+        self.assertRegex(result.stdout, r"\A2048 steps, \d+ episodes, 2 updates in ")
+        for name in ("total", "  collect", "    step", "    infer", "    wait", "  learn",
+                     "    gae", "    update", "  eval", "  other"):
+            self.assertRegex(result.stdout, rf"(?m)^{name} +\d+\.\d{{3}} s +\d+\.\d %$")
+
+    def test_from_another_directory_and_through_a_link(self):
+        elsewhere = self.dir / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "link").symlink_to(BINARY)
+        result = self.run_cli("train", "cartpole", "--steps", 1, "--backend", "processes",
+                              "--out", "../runs/1", "--json", binary="./link", cwd=elsewhere)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([path.name for path in elsewhere.iterdir()], ["link"])
+        self.assertTrue((self.dir / "runs/1/summary.json").is_file())
+
+    def test_output_that_nobody_takes(self):
+        for number, (layout, closed, status) in enumerate([
+                ("serial", "<&- 2>&-", 0), ("serial", ">&-", 70), ("processes", "<&- >&- 2>&-", 70),
+                ("serial", ">/dev/full", 70), ("serial", "| head -c 0", None)]):
+            with self.subTest(layout=layout, closed=closed):
+                result = subprocess.run(
+                    ["bash", "-c", f"'{BINARY}' train cartpole --steps 1 --json --out runs/{number}"
+                                   f" --backend {layout} {closed}"],
+                    cwd=self.dir, capture_output=True, timeout=TIMEOUT_S, check=False)
+                if status is not None:
+                    self.assertEqual(result.returncode, status, result.stderr)
+                summary = json.loads((self.dir / f"runs/{number}/summary.json").read_text())
+                self.assertEqual(summary["steps"], 1024)
+
+
+class TrainRefusals(TrainTest):
+    may_leave = ("runs", "run.yaml", "file", "tiny", "locked")
+
+    def test_unknown_names(self):
+        self.refuse("cartpol", [],
+                    "no recipe, environment or file 'cartpol'; did you mean 'cartpole'?")
+        self.refuse("tetris", [], "no recipe, environment or file 'tetris'")
+        self.refuse("cartpole", ["pppo.lr=1"], "unknown key 'pppo.lr'; did you mean 'ppo.lr'?")
+        self.refuse("cartpole", ["lr=1"], "unknown key 'lr'; did you mean 'ppo.lr'?")
+        self.refuse("cartpole", ["time_limit=1"],
+                    "unknown key 'time_limit'; did you mean 'env.time_limit'?")
+        self.refuse("cartpole", ["--plicy", "fused"],
+                    "unknown option '--plicy'; did you mean '--policy'?")
+        self.refuse("cartpole", ["--policy", "fast"],
+                    "policy: expected one of auto, fused, torch, got 'fast'")
+        self.refuse("cartpole", ["--algo", "pro"],
+                    "algo: expected one of ppo, got 'pro'; did you mean 'ppo'?")
+        self.refuse("cartpole", ["env.name=pendulum"],
+                    "env.name: expected one of cartpole, got 'pendulum'")
+        self.refuse("cartpole", ["--config", "x"],
+                    "unknown option '--config'")
+
+    def test_sizes_that_contradict_each_other(self):
+        hidden = "net.hidden: expected 1 to 16 widths from 1 to 1024, such as 64,64; got"
+        for setting, message in (
+                ("ppo.minibatch_size=4096", "ppo.minibatch_size 4096 is larger than a rollout of "
+                                            "1024 rows (horizon x num_envs)"),
+                ("ppo.epochs=0", "ppo.epochs: expected an integer from 1 to 1000, got '0'"),
+                ("horizon=0", "horizon: expected an integer from 1 to 1000000, got '0'"),
+                ("net.hidden=0", f"{hidden} '0' in '0'"),
+                ("net.hidden=64,0", f"{hidden} '0' in '64,0'"),
+                ("net.hidden=abc", f"{hidden} 'abc' in 'abc'"),
+                ("net.hidden=", f"{hidden} '' in ''"),
+                ("net.squash=true", "net.squash: only continuous actions can be squashed, those of "
+                                    "'cartpole' are Discrete(2)"),
+                ("steps=0", "one of steps, episodes and duration_s must be above 0")):
+            with self.subTest(setting=setting):
+                self.refuse("cartpole", [setting], message)
+        self.refuse("cartpole", ["ppo.minibatch_size=0", "ppo.minibatches=2000"],
+                    "ppo.minibatches 2000 is more than a rollout's 1024 rows (horizon x num_envs)")
+        self.refuse("cartpole", ["--num-envs", "1000000", "horizon=1000000"],
+                    "horizon 1000000 x num_envs 1000000 is more than 1073741824 rows")
+        self.refuse("cartpole", ["--backend", "processes", "--num-envs", 8, "--workers", 9],
+                    "workers: expected an integer from 1 to 8, got 9")
+        for duration in ("0", "-1s", "soon", "5d", "nan", ""):
+            self.refuse("cartpole", [f"--duration={duration}"] if duration else
+                        ["--duration", "1x"],
+                        "--duration: expected a time such as 90s, 10m or 2h, got "
+                        f"'{duration or '1x'}'")
+
+    def test_policies_that_cannot_do_it(self):
+        self.refuse("cartpole", ["--policy", "fused", "net.hidden=512"],
+                    "the fused kernels cannot do this network: hidden width 512 is over its limit "
+                    "of 256; use policy=torch")
+        self.refuse("cartpole", ["--policy", "fused", "--device", "cuda"],
+                    "the fused kernels run on the cpu, not on cuda; use policy=torch")
+        if (BINARY.parent / PLUGIN).exists() and not Path("/dev/nvidia0").exists():
+            result = self.run_cli("train", "cartpole", "--device", "cuda")
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertRegex(result.stderr, r"\Aflotilla: device cuda: libtorch \S+ finds no CUDA"
+                                            r" here; use device=cpu\n\Z")
+
+    def test_files(self):
+        cases = (("env: {name: cartpol}\n",
+                  "run.yaml: unknown environment 'cartpol'; did you mean 'cartpole'? "
+                  "('flotilla list' shows all)"),
+                 ("steps: 100\n", "run.yaml: the key env.name is missing"),
+                 ("env: cartpole\n", "run.yaml: the key env.name is missing"),
+                 ("", "run.yaml: the key env.name is missing"),
+                 ("env: {name: cartpole}\nppo:\n  lr: fast\n",
+                  "run.yaml:3: ppo.lr: expected a number from 0 to 1, got 'fast'"),
+                 ("env: {name: cartpole}\nppo:\n  rl: 1\n",
+                  "unknown key 'ppo.rl' in run.yaml; did you mean 'ppo.lr'?"),
+                 ("env:\n  name: cartpole\n other: 3\n", "run.yaml:3: end of map not found"))
+        for text, message in cases:
+            with self.subTest(text=text):
+                (self.dir / "run.yaml").write_text(text)
+                self.refuse("run.yaml", [], message)
+        self.refuse(".", [], "cannot read .: Is a directory")
+        self.assertEqual(self.run_cli("train", "/dev/zero").returncode, 2)
+
+    def test_places_for_a_run(self):
+        self.train("cartpole", "--steps", 1)
+        before = {path: path.read_bytes() for path in (self.dir / "runs/1").iterdir()}
+        self.expect_error(["train", "cartpole", "--out", "runs/1"], 2,
+                          "'runs/1' holds a run already; choose another --out")
+        self.assertEqual({path: path.read_bytes() for path in (self.dir / "runs/1").iterdir()},
+                         before)
+        (self.dir / "file").write_text("mine")
+        for out in ("file", "file/run"):
+            self.expect_error(["train", "cartpole", "--out", out], 2,
+                              f"cannot make '{out}': Not a directory")
+        self.assertEqual((self.dir / "file").read_text(), "mine")
+        self.assertEqual(self.run_cli("train", "cartpole", "--out", "/proc/run").returncode, 2)
+        result = self.run_cli("train", "cartpole", "--out", "/sys/kernel")
+        self.assertIn(result.returncode, (2, 4))
+        if os.geteuid() != 0:
+            (self.dir / "locked").mkdir(mode=0o500)
+            self.expect_error(["train", "cartpole", "--out", "locked"], 2,
+                              "cannot write to 'locked'")
+
+    def test_a_full_disk(self):
+        place = self.dir / "tiny"
+        place.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", place],
+                                 capture_output=True, check=False)
+        if mounted.returncode != 0:
+            self.skipTest("no tmpfs can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", place], check=True)
+        # The one page there is takes config.yaml and not summary.json; then it takes nothing.
+        self.expect_full("tiny/run", "summary.json", ["config.yaml"])
+        self.expect_full("tiny/other", "config.yaml", [])
+
+    def test_a_file_size_limit(self):
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))
+            self.expect_full("runs/1", "config.yaml", [], "File too large")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+
+    def expect_full(self, out, name, left, reason="No space left on device"):
+        result = self.run_cli("train", "cartpole", "--steps", 1, "--out", out, "--json")
+        self.assertEqual((result.returncode, result.stdout), (4, ""), result.stderr)
+        self.assertEqual(result.stderr.splitlines()[-1],
+                         f"flotilla: cannot write {out}/{name}: {reason}")
+        self.assertEqual([path.name for path in (self.dir / out).iterdir()], left)
+
+
+class TrainFailures(TrainTest):
+    may_leave = ("runs", "crashes")
+
+    def test_stop(self):
+        result = self.run_cli(*self.train_args("faulty", "env.fault=throw", "--steps", 100000))
+        self.assertEqual((result.returncode, result.stdout), (3, ""))
+        self.assertRegex(result.stderr.splitlines()[-1],
+                         r"\Aflotilla: env \d+ of 'faulty' failed in step: threw: faulty: told to "
+                         r"throw at step 50; replay it with: flotilla check faulty --replay ")
+        # What the run was is still there.
+        self.assertEqual([path.name for path in (self.dir / "runs/1").iterdir()], ["config.yaml"])
+
+    def test_a_run_goes_on_and_is_evaluated(self):
+        for fault, layout in (("throw", ["--backend", "threads"]),
+                              ("segv", ["--backend", "processes", "--workers", 2])):
+            for policy in ("restart", "drop") if fault == "throw" else ("restart",):
+                with self.subTest(fault=fault, policy=policy):
+                    summary = self.train("faulty", f"env.fault={fault}", "--crash-dir", "",
+                                         "env.fault_probability=0.0005", "--on-env-failure", policy,
+                                         "--restart-budget", 100000, "--steps", 20000, *layout)
+                    self.assertEqual((summary["steps"], summary["eval"]["episodes"]), (24576, 100))
+
+    def test_a_worker_killed_from_outside_changes_nothing(self):
+        arguments = ["--steps", 300000, "--num-envs", 32, "--backend", "processes", "--workers", 2,
+                     "eval.episodes=10", "--on-env-failure", "restart"]
+        expected = self.train("cartpole", *arguments)
+        process = self.start(*self.train_args("cartpole", *arguments))
+        workers = wait_for(lambda: len(workers_of(process.pid)) == 2 and workers_of(process.pid),
+                           "two workers")
+        wait_for(lambda: (self.dir / "runs/2/config.yaml").exists(), "the run")
+        os.kill(workers[0], signal.SIGKILL)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn('outcome="the step was repeated"', err)
+        self.assertEqual(json.loads(out)["params_sha256"], expected["params_sha256"])
+
+
+class TrainSignals(TrainTest):
+    def test_interrupt_and_terminate(self):
+        for layout in Signals.LAYOUTS:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                with self.subTest(layout=layout, signal=number.name):
+                    process = self.start(*self.train_args("cartpole", "--duration", "10m", *layout))
+                    config = self.dir / "runs" / str(self.runs) / "config.yaml"
+                    wait_for(config.exists, "the run")
+                    workers = workers_of(process.pid)
+                    self.assertEqual(len(workers), 2 if "processes" in layout else 0)
+                    process.send_signal(number)
+                    start = time.monotonic()
+                    out, err = process.communicate(timeout=8)
+                    self.assertLess(time.monotonic() - start, 5)
+                    self.assertEqual((process.returncode, out), (130, ""))
+                    self.assertEqual(err.splitlines()[-1], "flotilla: interrupted")
+                    wait_for(lambda: not any(map(is_alive, workers)), "the workers end", 2)
+                    self.assertEqual([path.name for path in config.parent.iterdir()],
+                                     ["config.yaml"])
+
+
+class BenchPpo(CliTest):
+    def bench_ppo(self, *arguments, **options):
+        result = self.run_cli("bench", "ppo", *arguments, "--seconds", "0.05", "--json", **options)
+        self.assertEqual(result.returncode, 0, f"{arguments}: {result.stderr}")
+        self.assertEqual((result.stdout.count("\n"), result.stderr), (1, ""))
+        return json.loads(result.stdout)
+
+    def test_json(self):
+        line = self.bench_ppo("cartpole", "--num-envs", 32, "--threads", 1, "horizon=16")
+        self.assertGreaterEqual(set(line), PPO_KEYS)
+        self.assertGreaterEqual(set(line["machine"]), MACHINE_KEYS)
+        self.assertEqual([line[key] for key in ("env", "policy", "num_envs", "threads")],
+                         ["cartpole", "fused", 32, 1])
+        self.assertEqual(line["steps"] % (32 * 16), 0)
+        self.assertGreater(line["steps"], 0)
+        self.assertGreaterEqual(line["wall_s"], 0.05)
+        self.assertGreater(line["cpu_s"], 0)
+        self.assertAlmostEqual(line["steps_per_s"], line["steps"] / line["wall_s"], delta=1)
+        # A step: 4-64-64 twice, 64-2 and 64-1 make 8896 multiply-adds forward, and an epoch of
+        # four takes 2 * 8896 + 8384.
+        self.assertAlmostEqual(line["gflops"] * 1e9 / line["steps_per_s"], 227200, delta=1)
+
+    def test_it_takes_the_defaults_and_not_the_recipe(self):
+        self.assertEqual(self.bench_ppo("cartpole")["num_envs"], 64)
+
+    def test_kernels(self):
+        flags = Path("/proc/cpuinfo").read_text()
+        for kernel, wants in (("portable", ""), ("avx2", " avx2 "), ("avx512", " avx512vl ")):
+            if wants not in flags:
+                continue
+            with self.subTest(kernel=kernel):
+                line = self.bench_ppo("cartpole", env={**os.environ, "FLOTILLA_KERNEL": kernel})
+                self.assertEqual(line["kernel"], f"fused {kernel}")
+        for command in (["train"], ["bench", "ppo"]):
+            result = self.run_cli(*command, "cartpole",
+                                  env={**os.environ, "FLOTILLA_KERNEL": "sse"})
+            self.assertEqual((result.returncode, result.stdout, result.stderr),
+                             (2, "", "flotilla: FLOTILLA_KERNEL: unknown kernel 'sse' "
+                                     "(avx512, avx2, portable)\n"))
+
+    def test_back_ends_and_policies(self):
+        for layout in (["--backend", "serial"], ["--backend", "processes", "--workers", 2]):
+            self.assertEqual(self.bench_ppo("cartpole", *layout)["backend"], layout[1])
+        if (BINARY.parent / PLUGIN).exists():
+            line = self.bench_ppo("cartpole", "--policy", "torch")
+            self.assertEqual((line["policy"], line["kernel"][:6]), ("torch", "torch "))
+            self.assertIsNotNone(line["machine"]["torch"])
+
+    def test_text_output(self):
+        result = self.run_cli("bench", "ppo", "pendulum", "--seconds", "0.05")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertRegex(result.stdout.splitlines()[-1],
+                         r"\A\d+\.\d k steps trained per second \(\d+\.\d GFLOP/s\): \d+ steps in ")
+
+    def test_bad_input(self):
+        self.expect_error(["bench", "ppo", "cartpol"], 2,
+                          "no recipe, environment or file 'cartpol'; did you mean 'cartpole'?")
+        self.expect_error(["bench", "ppo", "cartpole", "ppo.epoch=1"], 2,
+                          "unknown key 'ppo.epoch'; did you mean 'ppo.epochs'?")
+        for option in ("--steps", "--episodes", "--duration", "--out"):
+            self.assertEqual(self.run_cli("bench", "ppo", "cartpole", option, "1").returncode, 2)
+
+    def test_interrupt(self):
+        process = self.start("bench", "ppo", "cartpole", "--seconds", "60", "--backend",
+                             "processes", "--workers", "2")
+        workers = wait_for(lambda: len(workers_of(process.pid)) == 2 and workers_of(process.pid),
+                           "two workers")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=5)
+        self.assertEqual((process.returncode, out, err), (130, "", "flotilla: interrupted\n"))
+        wait_for(lambda: not any(map(is_alive, workers)), "the workers end", 2)
 
 
 class Signals(CliTest):

@@ -3,7 +3,8 @@
 
 A fenced block whose info string starts with `sh` or `bash` is one `bash -euo pipefail` script, run
 in the project root. $SCRATCH is a directory that the blocks of a page share and that is removed
-after it. Further words of the info string:
+after it, as are directories that `flotilla train` makes below runs/. Further words of the info
+string:
 
     no-run      not run; counted and listed
     slow        run with FLOTILLA_DOCS_BUDGET=reduced and the longer time limit
@@ -17,6 +18,7 @@ running right now); they are left out of their block, and listed.
 import argparse
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -126,6 +128,14 @@ def is_empty(script):
     return all(not line.strip() or line.strip().startswith("#") for line in script.splitlines())
 
 
+def remove_runs(root, output):
+    """Removes the run directories that a block's output names."""
+    for name in re.findall(r"(?m)^run directory (runs/[^/\s]+)$", output):
+        shutil.rmtree(root / name, ignore_errors=True)
+        if not any((root / "runs").iterdir()):
+            (root / "runs").rmdir()
+
+
 def run(block, script, root, scratch, environment):
     """(exit status or None after a time-out, seconds, output)."""
     environment = dict(environment, SCRATCH=str(scratch))
@@ -151,6 +161,7 @@ def run(block, script, root, scratch, environment):
             process.wait()
         output.seek(0)
         text = output.read().decode(errors="replace")
+    remove_runs(root, text)
     return status, time.monotonic() - start, text
 
 

@@ -64,6 +64,20 @@ class SlowPolicy {
   Vector actor_outputs(const std::byte* obs) const { return forward("actor", obs).back(); }
   double value(const std::byte* obs) const { return forward("critic", obs).back()[0]; }
 
+  // How far the sums that relu sees stay from its kink, where rounding decides over the slope.
+  double kink_distance(const std::byte* obs) const {
+    double least = INFINITY;
+    if (spec_.activation != Activation::kRelu) return least;
+    for (const std::string head : {"actor", "critic"}) {
+      const std::vector<Vector> trace = forward(head, obs);
+      const std::vector<std::string> names = path(head);
+      for (size_t k = 0; k + 1 < names.size(); ++k) {
+        for (const double sum : sums(names[k], trace[k])) least = std::min(least, std::abs(sum));
+      }
+    }
+    return least;
+  }
+
   // Of every choice of every dimension, epsilon's share included. REQUIRES: a discrete kind.
   Vector probabilities(const Row& row) const {
     const Vector logits = actor_outputs(row.obs);
@@ -236,17 +250,26 @@ class SlowPolicy {
     return spec_.activation == Activation::kTanh ? 1 - y * y : (y > 0 ? 1.0 : 0.0);
   }
 
+  // What a layer gives before its activation.
+  Vector sums(const std::string& name, const Vector& x) const {
+    const Vector& weight = parameters.at(name + ".weight");
+    Vector y = parameters.at(name + ".bias");
+    for (size_t o = 0; o < y.size(); ++o) {
+      double sum = y[o];
+      for (size_t i = 0; i < x.size(); ++i) sum += weight[o * x.size() + i] * x[i];
+      y[o] = sum;
+    }
+    return y;
+  }
+
   // The input, and what every layer gives.
   std::vector<Vector> forward(const std::string& head, const std::byte* obs) const {
     std::vector<Vector> trace = {input(obs)};
     const std::vector<std::string> names = path(head);
     for (const std::string& name : names) {
-      const Vector& weight = parameters.at(name + ".weight");
-      const Vector& x = trace.back();
-      Vector y = parameters.at(name + ".bias");
-      for (size_t o = 0; o < y.size(); ++o) {
-        for (size_t i = 0; i < x.size(); ++i) y[o] += weight[o * x.size() + i] * x[i];
-        if (name != names.back()) y[o] = activate(y[o]);
+      Vector y = sums(name, trace.back());
+      if (name != names.back()) {
+        for (double& sum : y) sum = activate(sum);
       }
       trace.push_back(std::move(y));
     }
@@ -260,11 +283,13 @@ class SlowPolicy {
     for (size_t k = names.size(); k-- > 0;) {
       const Vector& x = trace[k];
       const Vector& weight = parameters.at(names[k] + ".weight");
+      Vector& d_weight = gradient[names[k] + ".weight"];
+      Vector& d_bias = gradient[names[k] + ".bias"];
       Vector d_x(x.size(), 0.0);
       for (size_t o = 0; o < d.size(); ++o) {
-        gradient[names[k] + ".bias"][o] += d[o];
+        d_bias[o] += d[o];
         for (size_t i = 0; i < x.size(); ++i) {
-          gradient[names[k] + ".weight"][o * x.size() + i] += d[o] * x[i];
+          d_weight[o * x.size() + i] += d[o] * x[i];
           d_x[i] += d[o] * weight[o * x.size() + i];
         }
       }
@@ -372,14 +397,16 @@ class SlowPolicy {
     const int t = is_critics(name) ? critic_steps : actor_steps;
     const double correction1 = 1 - std::pow(step.beta1, t);
     const double correction2 = 1 - std::pow(step.beta2, t);
+    Vector& values = parameters[name];
+    Vector& firsts = first_moments[name];
+    Vector& seconds = second_moments[name];
     for (size_t i = 0; i < slopes.size(); ++i) {
       const double g = slopes[i] * scale;
-      double& m = first_moments[name][i];
-      double& v = second_moments[name][i];
+      double& m = firsts[i];
+      double& v = seconds[i];
       m = step.beta1 * m + (1 - step.beta1) * g;
       v = step.beta2 * v + (1 - step.beta2) * g * g;
-      parameters[name][i] -=
-          step.lr * (m / correction1) / (std::sqrt(v / correction2) + step.epsilon);
+      values[i] -= step.lr * (m / correction1) / (std::sqrt(v / correction2) + step.epsilon);
     }
   }
 

@@ -1,6 +1,8 @@
 #include "nn/fused/fused_policy.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -16,6 +18,9 @@ namespace {
 // sum than they bring.
 constexpr size_t kShardRows = 64;
 constexpr int kMaxShards = 16;
+// Neighbouring shards that are summed by whoever finishes the last of them, while their gradients
+// are in that core's cache; only the sums of bundles travel between cores.
+constexpr int kBundle = 4;
 // Parameters that are summed by one thread at a time.
 constexpr size_t kChunk = 1024;
 // Beyond these limits a library of matrix products is as fast.
@@ -61,9 +66,7 @@ FusedPolicy::FusedPolicy(const NetworkSpec& spec, int parts, const Tensors& init
       m_(layout_.plan().params),
       v_(layout_.plan().params),
       squares_(layout_.plan().params / kChunk + 2) {
-  for (int i = 0; i < parts; ++i) {
-    work_.push_back(std::make_unique<Floats>(layout_.plan().work_floats));
-  }
+  make_work(parts);
   set_parameters(initial);
 }
 
@@ -92,6 +95,12 @@ void FusedPolicy::value(int part, const std::byte* obs, int count, float* out) c
   kernels_.value(network(), obs, count, out, work(part));
 }
 
+void FusedPolicy::make_work(int count) {
+  while (static_cast<int>(work_.size()) < count) {
+    work_.push_back(std::make_unique<Floats>(layout_.plan().work_floats));
+  }
+}
+
 void FusedPolicy::make_slots(int count) {
   while (static_cast<int>(slots_.size()) < count) {
     slots_.push_back(std::make_unique<Floats>(layout_.plan().params));
@@ -109,28 +118,33 @@ LearnResult FusedPolicy::learn(ThreadPool& pool, const Samples& samples,
   const size_t begin = part == Part::kCritic ? plan.actor_params : 0;
   const size_t end = part == Part::kActor ? plan.actor_params : plan.params;
   const int shards = shard_count(chosen.size());
+  make_work(pool.threads());
   make_slots(shards);
   std::array<std::array<double, Objective::kSums>, kMaxShards> sums{};
+  std::array<std::atomic<int>, kMaxShards / kBundle> finished{};
 
-  pool.run([&](int thread) {
-    const Span mine = part_of({0, shards}, thread, pool.threads());
-    for (int s = mine.begin; s < mine.end; ++s) {
-      const Span rows = part_of({0, static_cast<int>(chosen.size())}, s, shards);
-      LossContext loss{&objective, sums[static_cast<size_t>(s)].data()};
-      float* slot = slots_[static_cast<size_t>(s)]->data();
-      std::memset(slot + begin, 0, (end - begin) * sizeof(float));
-      const LearnCall call{.sample = chosen.data() + rows.begin,
-                           .count = rows.size(),
-                           .obs = samples.obs,
-                           .mask = samples.mask,
-                           .latent = samples.latent,
-                           .epsilon = samples.epsilon,
-                           .actor = part != Part::kCritic,
-                           .critic = part != Part::kActor,
-                           .loss = call_objective,
-                           .context = &loss,
-                           .gradient = slot};
-      kernels_.learn(network(), call, work(thread));
+  pool.for_each(shards, [&](int thread, int s) {
+    const Span rows = part_of({0, static_cast<int>(chosen.size())}, s, shards);
+    LossContext loss{&objective, sums[static_cast<size_t>(s)].data()};
+    float* slot = slots_[static_cast<size_t>(s)]->data();
+    std::memset(slot + begin, 0, (end - begin) * sizeof(float));
+    const LearnCall call{.sample = chosen.data() + rows.begin,
+                         .count = rows.size(),
+                         .obs = samples.obs,
+                         .mask = samples.mask,
+                         .latent = samples.latent,
+                         .epsilon = samples.epsilon,
+                         .actor = part != Part::kCritic,
+                         .critic = part != Part::kActor,
+                         .loss = call_objective,
+                         .context = &loss,
+                         .gradient = slot};
+    kernels_.learn(network(), call, work(thread));
+    const int bundle = s / kBundle, first = bundle * kBundle;
+    const int size = std::min(kBundle, shards - first);
+    if (finished[static_cast<size_t>(bundle)].fetch_add(1) + 1 == size) {
+      kernels_.reduce(slot_data_.data() + first, size, begin, end,
+                      slots_[static_cast<size_t>(first)]->data());
     }
   });
 
@@ -140,7 +154,7 @@ LearnResult FusedPolicy::learn(ThreadPool& pool, const Samples& samples,
       result.sums[i] += sums[static_cast<size_t>(s)][static_cast<size_t>(i)];
     }
   }
-  result.grad_norm = std::sqrt(sum_slots(pool, shards, begin, end));
+  result.grad_norm = std::sqrt(sum_bundles(pool, shards, begin, end));
   if (!std::isfinite(result.grad_norm)) refuse_gradient(begin, end);
   const bool clip = step.max_grad_norm > 0 && result.grad_norm > step.max_grad_norm;
   const double scale = clip ? step.max_grad_norm / (result.grad_norm + 1e-6) : 1;
@@ -151,15 +165,17 @@ LearnResult FusedPolicy::learn(ThreadPool& pool, const Samples& samples,
 }
 
 // The sum of the gradient's squares.
-double FusedPolicy::sum_slots(ThreadPool& pool, int shards, size_t begin, size_t end) {
+double FusedPolicy::sum_bundles(ThreadPool& pool, int shards, size_t begin, size_t end) {
+  std::array<const float*, kMaxShards / kBundle> bundles;
+  int count = 0;
+  for (int s = 0; s < shards; s += kBundle) {
+    bundles[static_cast<size_t>(count++)] = slot_data_[static_cast<size_t>(s)];
+  }
   const auto chunks = static_cast<int>((end - begin + kChunk - 1) / kChunk);
-  pool.run([&](int thread) {
-    const Span mine = part_of({0, chunks}, thread, pool.threads());
-    for (int c = mine.begin; c < mine.end; ++c) {
-      const size_t from = begin + static_cast<size_t>(c) * kChunk;
-      squares_[static_cast<size_t>(c)] = kernels_.reduce(
-          slot_data_.data(), shards, from, std::min(from + kChunk, end), gradient_.data());
-    }
+  pool.for_each(chunks, [&](int, int c) {
+    const size_t from = begin + static_cast<size_t>(c) * kChunk;
+    squares_[static_cast<size_t>(c)] = kernels_.reduce(
+        bundles.data(), count, from, std::min(from + kChunk, end), gradient_.data());
   });
   double sum = 0;
   for (int c = 0; c < chunks; ++c) sum += squares_[static_cast<size_t>(c)];
@@ -187,6 +203,8 @@ void FusedPolicy::descend(const AdamStep& step, size_t begin, size_t end, uint64
                  .beta1 = static_cast<float>(step.beta1),
                  .beta2 = static_cast<float>(step.beta2),
                  .epsilon = static_cast<float>(step.epsilon),
+                 .rest1 = static_cast<float>(1 - step.beta1),
+                 .rest2 = static_cast<float>(1 - step.beta2),
                  .rate = static_cast<float>(step.lr / (1 - std::pow(step.beta1, t))),
                  .v_correction = static_cast<float>(1 / (1 - std::pow(step.beta2, t)))});
 }

@@ -1,8 +1,8 @@
 // The policy on the fused kernels: MLP actor-critics on the CPU.
 //
 // learn() cuts a minibatch into shards whose number depends on its size alone, every shard adds
-// up its gradient in a slot of its own, and the slots are summed in their order: the result is
-// the same for any number of threads.
+// up its gradient in a slot of its own, and the slots are summed in a fixed tree: the result is the
+// same for any number of threads.
 #pragma once
 
 #include <string>
@@ -44,14 +44,15 @@ class FusedPolicy final : public Policy {
 
   Network network() const;
   float* work(int part) const { return work_[static_cast<size_t>(part)]->data(); }
+  void make_work(int count);
   void make_slots(int count);
-  double sum_slots(ThreadPool& pool, int shards, size_t begin, size_t end);
+  double sum_bundles(ThreadPool& pool, int shards, size_t begin, size_t end);
   void descend(const AdamStep& step, size_t begin, size_t end, uint64_t steps, double scale);
   [[noreturn]] void refuse_gradient(size_t begin, size_t end) const;
 
   Layout layout_;
   const Kernels& kernels_;
-  std::vector<std::unique_ptr<Floats>> work_;   // by part
+  std::vector<std::unique_ptr<Floats>> work_;   // by part, and by thread of learn()
   std::vector<std::unique_ptr<Floats>> slots_;  // by shard
   std::vector<const float*> slot_data_;
   Floats params_, derived_, gradient_, m_, v_;

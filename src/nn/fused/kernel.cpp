@@ -6,7 +6,6 @@
 #include "core/error.h"
 
 namespace flotilla::fused {
-namespace {
 
 bool can_run(const Kernels& kernels) {
 #if defined(__x86_64__)
@@ -20,6 +19,8 @@ bool can_run(const Kernels& kernels) {
   return &kernels == &kPortable;
 #endif
 }
+
+namespace {
 
 const Kernels& pick() {
   const Kernels* const all[] = {&kAvx512, &kAvx2, &kPortable};

@@ -56,8 +56,9 @@ struct AdamCall {
   size_t begin = 0, end = 0;  // multiples of kPad
   float scale = 1;            // of the gradient
   float beta1 = 0, beta2 = 0, epsilon = 0;
-  float rate = 0;          // learning rate over the first moment's bias correction
-  float v_correction = 1;  // 1 / the second moment's bias correction
+  float rest1 = 1, rest2 = 1;  // 1 - beta, which a float's beta near 1 does not give
+  float rate = 0;              // learning rate over the first moment's bias correction
+  float v_correction = 1;      // 1 / the second moment's bias correction
 };
 
 struct Kernels {
@@ -74,6 +75,7 @@ struct Kernels {
 
 extern const Kernels kAvx512, kAvx2, kPortable;
 
+bool can_run(const Kernels& kernels);  // on this CPU
 // The best of them on this CPU; FLOTILLA_KERNEL=avx512|avx2|portable asks for another. Throws
 // Error(kUsage) when the CPU cannot run it.
 const Kernels& kernels();

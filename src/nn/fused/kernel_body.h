@@ -219,7 +219,8 @@ void put_obs(const Tile& tile, int row, const std::byte* obs) {
     const auto* from = reinterpret_cast<const uint8_t*>(obs);
     for (int i = 0; i < plan.inputs; ++i) x[i] = static_cast<float>(from[i]);
   } else {
-    __builtin_memcpy(x, obs, static_cast<size_t>(plan.inputs) * sizeof(float));
+    const auto* from = reinterpret_cast<const float*>(obs);
+    for (int i = 0; i < plan.inputs; ++i) x[i] = from[i];
   }
   if (!plan.normalise) return;
   for (int i = 0; i < plan.inputs; ++i) {
@@ -726,7 +727,7 @@ double reduce(const float* const* slots, int count, size_t begin, size_t end, fl
 
 void adam(const AdamCall& call) {
   const V beta1 = splat(call.beta1), beta2 = splat(call.beta2);
-  const V rest1 = splat(1.0f - call.beta1), rest2 = splat(1.0f - call.beta2);
+  const V rest1 = splat(call.rest1), rest2 = splat(call.rest2);
   for (size_t i = call.begin; i < call.end; i += kLanes) {
     const V g = load(call.gradient + i) * call.scale;
     const V m = fma(beta1, load(call.m + i), rest1 * g);
@@ -738,16 +739,38 @@ void adam(const AdamCall& call) {
   }
 }
 
+// to[columns][rows] = from[rows][columns]; both are multiples of 4. Four rows at a time: enough to
+// fill vectors, few enough to stay in registers.
+void transpose(const float* from, long rows, long columns, float* to) {
+  typedef float V4 __attribute__((vector_size(16)));
+  const auto get = [](const float* p) {
+    V4 v;
+    __builtin_memcpy(&v, p, sizeof(v));
+    return v;
+  };
+  for (long r = 0; r < rows; r += 4) {
+    for (long c = 0; c < columns; c += 4) {
+      const float* p = from + r * columns + c;
+      const V4 a = get(p), b = get(p + columns), d = get(p + 2 * columns), e = get(p + 3 * columns);
+      const V4 ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+      const V4 ab1 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+      const V4 de0 = __builtin_shufflevector(d, e, 0, 4, 1, 5);
+      const V4 de1 = __builtin_shufflevector(d, e, 2, 6, 3, 7);
+      const V4 out[4] = {__builtin_shufflevector(ab0, de0, 0, 1, 4, 5),
+                         __builtin_shufflevector(ab0, de0, 2, 3, 6, 7),
+                         __builtin_shufflevector(ab1, de1, 0, 1, 4, 5),
+                         __builtin_shufflevector(ab1, de1, 2, 3, 6, 7)};
+      for (int i = 0; i < 4; ++i) __builtin_memcpy(to + (c + i) * rows + r, &out[i], sizeof(V4));
+    }
+  }
+}
+
 void derive(const Plan& plan, const float* params, float* derived) {
   for (int b = 0; b < plan.branch_count; ++b) {
     const Branch& branch = plan.branches[b];
     for (int l = 1; l < branch.layers; ++l) {
       const Layer& layer = plan.layers[branch.first_layer + l];
-      const float* from = params + layer.weight;
-      float* to = derived + layer.transposed;
-      for (long i = 0; i < layer.in; ++i) {
-        for (long o = 0; o < layer.out; ++o) to[o * layer.in + i] = from[i * layer.out + o];
-      }
+      transpose(params + layer.weight, layer.in, layer.out, derived + layer.transposed);
     }
   }
   for (int i = 0; i < 2; ++i) {

@@ -6,7 +6,6 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <string>
@@ -74,7 +73,7 @@ class Network {
     const Array trunk = spec_.shared ? hidden("trunk", obs) : Array();
     const size_t last = spec_.shared ? 0 : spec_.hidden.size();
     const auto head = [&](const char* net) {
-      return layer(fmt::format("{}.{}", net, last), spec_.shared ? trunk : hidden(net, obs));
+      return layer(layer_name(net, last), spec_.shared ? trunk : hidden(net, obs));
     };
     if (actor) heads.actor = head("actor");
     if (value) heads.value = head("critic").squeeze(1);
@@ -123,12 +122,16 @@ class Network {
     critic_.first_slot = actor_.slots;
   }
 
+  // Not by fmt: newer libtorch brings headers of another version of it.
+  static std::string layer_name(const char* net, size_t number) {
+    return std::string(net) + "." + std::to_string(number);
+  }
   Array layer(const std::string& name, const Array& x) const {
     return at::linear(x, leaf(name + ".weight"), leaf(name + ".bias"));
   }
   Array hidden(const char* net, Array x) const {
     for (size_t k = 0; k < spec_.hidden.size(); ++k) {
-      const Array sum = layer(fmt::format("{}.{}", net, k), x);
+      const Array sum = layer(layer_name(net, k), x);
       x = spec_.activation == Activation::kTanh ? sum.tanh() : sum.relu();
     }
     return x;

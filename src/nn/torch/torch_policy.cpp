@@ -80,6 +80,7 @@ class TorchPolicy final : public Policy {
     if (device_.is_cuda()) return "torch " TORCH_VERSION " cuda";
     return "torch " TORCH_VERSION " cpu, " + blas_name();
   }
+  int rows_per_part() const override { return tile_; }
   void act(int part, const ActRows& rows, const Draw& draw) const override;
   void value(int part, const std::byte* obs, int count, float* out) const override;
   LearnResult learn(ThreadPool& pool, const Samples& samples, std::span<const int32_t> chosen,

@@ -256,5 +256,51 @@ TEST(ThreadPool, ThreadsTheSystemRefusesAreAnException) {
   EXPECT_TRUE(test::exited_with(status, 0)) << status;
 }
 
+TEST(ThreadPool, ForEachDoesEveryItemOnce) {
+  for (const int threads : {1, 2, 3, 7}) {
+    ThreadPool pool(threads);
+    for (const int items : {0, 1, 2, 5, 64, 1000}) {
+      std::vector<std::atomic<int>> done(static_cast<size_t>(items));
+      for (int round = 1; round <= 3; ++round) {
+        pool.for_each(items, [&](int thread, int item) {
+          EXPECT_LT(thread, threads);
+          done[static_cast<size_t>(item)].fetch_add(1);
+        });
+        for (const auto& count : done) EXPECT_EQ(count.load(), round);
+      }
+    }
+  }
+}
+
+TEST(ThreadPool, ForEachLeavesNobodyIdleWhileAnotherIsBehind) {
+  ThreadPool pool(2);
+  std::atomic<bool> begun{false};
+  std::atomic<int> by_other{0};
+  pool.for_each(10, [&](int thread, int) {
+    // Thread 0 stays in its first item until the other has done all nine.
+    if (thread == 0) {
+      begun = true;
+      while (by_other.load() < 9) std::this_thread::yield();
+    } else {
+      while (!begun) std::this_thread::yield();
+      by_other.fetch_add(1);
+    }
+  });
+  EXPECT_EQ(by_other.load(), 9);
+}
+
+TEST(ThreadPool, ForEachRethrows) {
+  ThreadPool pool(3);
+  EXPECT_THROW(pool.for_each(30,
+                             [](int, int item) {
+                               if (item == 20) throw std::runtime_error("no");
+                             }),
+               std::runtime_error);
+  int done = 0;
+  ThreadPool alone(1);
+  alone.for_each(5, [&](int, int) { ++done; });
+  EXPECT_EQ(done, 5);
+}
+
 }  // namespace
 }  // namespace flotilla
