@@ -30,6 +30,8 @@ TEST(Learning, Pendulum) { EXPECT_GE(score("pendulum", 1), -200); }
 // The best possible return is 9.40.
 TEST(Learning, Corners) { EXPECT_GE(score("corners", 1), 9.3); }
 
+TEST(Learning, Regions) { EXPECT_GE(score("regions", 1), 9.3); }
+
 TEST(Learning, NothingIsLearntAtLearningRateZero) {
   EXPECT_LT(score("cartpole", 1, {"ppo.lr=0", "steps=20000"}), 200);
 }
