@@ -66,7 +66,6 @@ void Trainer::iterate() {
   const double progress = progress_.fraction;
   const uint64_t waited = pool().waited_ns();
   const auto epsilon = static_cast<float>(ppo_->epsilon(progress));
-  if (progress_.updates > 0) rollout_->carry_over();
   collector_->collect(epsilon);
   rollout_->require_finite();
   const Collector::Times times = collector_->take_times();
@@ -105,10 +104,64 @@ void Trainer::iterate() {
       policy_->obs_normaliser().update(obs, rows, rollout_->valid);
     }
   }
+  rollout_->carry_over();
   progress_.steps += rollout_->rows();
   ++progress_.updates;
-  progress_.wall_s = seconds_since(start_ns_);
+  progress_.wall_s = earlier_s_ + seconds_since(start_ns_);
   progress_.fraction = fraction();
+}
+
+void Trainer::save(Writer& writer) const {
+  writer.u64("steps", static_cast<uint64_t>(progress_.steps));
+  writer.u64("episodes", static_cast<uint64_t>(progress_.episodes));
+  writer.u64("updates", static_cast<uint64_t>(progress_.updates));
+  writer.f64("wall_s", progress_.wall_s);
+  writer.f64("return_best", progress_.return_best);
+  writer.u64("env_steps", collector_->steps());
+  writer.u64("recent", recent_.size());
+  for (const Episode& episode : recent_) {
+    writer.f64("return", static_cast<double>(episode.episode_return));
+    writer.u64("length", static_cast<uint64_t>(episode.length));
+    writer.bytes("metrics", std::as_bytes(std::span(episode.metrics)));
+  }
+  policy_->obs_normaliser().save(writer);
+  policy_->reward_normaliser().save(writer);
+  vec_->save(writer);
+}
+
+void Trainer::load(Reader& reader) {
+  Progress progress;
+  progress.steps = static_cast<int64_t>(reader.u64("steps"));
+  progress.episodes = static_cast<int64_t>(reader.u64("episodes"));
+  progress.updates = static_cast<int64_t>(reader.u64("updates"));
+  progress.wall_s = reader.f64("wall_s");
+  progress.return_best = reader.f64("return_best");
+  const uint64_t env_steps = reader.u64("env_steps");
+  recent_ = read_episodes(reader);
+  policy_->obs_normaliser().load(reader);
+  policy_->reward_normaliser().load(reader);
+  vec_->load(reader, rollout_->first_view());
+  progress_ = progress;
+  collector_->set_steps(env_steps);
+  ppo_->set_updates(static_cast<uint64_t>(progress.updates));
+  earlier_s_ = progress.wall_s;
+  start_ns_ = now_ns();
+  average_recent();
+  progress_.fraction = fraction();
+}
+
+std::deque<Episode> Trainer::read_episodes(Reader& reader) const {
+  const uint64_t count = reader.u64("recent");
+  if (count > kRecentEpisodes) throw Error(ErrorCode::kData, "too many recent episodes");
+  std::deque<Episode> episodes;
+  for (uint64_t i = 0; i < count; ++i) {
+    Episode& episode = episodes.emplace_back();
+    episode.episode_return = static_cast<float>(reader.f64("return"));
+    episode.length = static_cast<int32_t>(reader.u64("length"));
+    episode.metrics.resize(vec_->spec().metrics.size());
+    reader.bytes_into("metrics", std::as_writable_bytes(std::span(episode.metrics)));
+  }
+  return episodes;
 }
 
 void Trainer::note_episodes() {
@@ -120,17 +173,21 @@ void Trainer::note_episodes() {
     if (recent_.size() > kRecentEpisodes) recent_.pop_front();
   }
   if (recent_.empty()) return;
+  average_recent();
+  if (few || progress_.return_mean > progress_.return_best) {
+    progress_.return_best = progress_.return_mean;
+  }
+}
+
+void Trainer::average_recent() {
   double sum = 0, length = 0;
   for (const Episode& episode : recent_) {
     sum += static_cast<double>(episode.episode_return);
     length += episode.length;
   }
-  const auto count = static_cast<double>(recent_.size());
+  const auto count = std::max(static_cast<double>(recent_.size()), 1.0);
   progress_.return_mean = sum / count;
   progress_.length_mean = length / count;
-  if (few || progress_.return_mean > progress_.return_best) {
-    progress_.return_best = progress_.return_mean;
-  }
 }
 
 void Trainer::scale_rewards() {

@@ -40,6 +40,13 @@ class Trainer {
   void iterate();
   bool finished() const;
 
+  // The state of the run between two iterations, without the policy's parameters and optimiser. A
+  // run that is loaded from it goes on as if it had not been stopped. Throws Error(kData) for the
+  // state of another run.
+  void save(Writer& writer) const;
+  void load(Reader& reader);
+
+  Policy& policy() { return *policy_; }
   const Policy& policy() const { return *policy_; }
   const Progress& progress() const { return progress_; }
   Evaluation evaluate();
@@ -52,6 +59,8 @@ class Trainer {
   ThreadPool& pool();
   double fraction() const;
   void note_episodes();
+  void average_recent();
+  std::deque<Episode> read_episodes(Reader& reader) const;
   void scale_rewards();
 
   const RunConfig run_;
@@ -65,6 +74,7 @@ class Trainer {
   std::deque<Episode> recent_;
   Progress progress_;
   Timing timing_;
+  double earlier_s_ = 0;  // wall time before the run was loaded
   uint64_t start_ns_ = 0;
 };
 

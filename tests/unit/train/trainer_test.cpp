@@ -68,6 +68,43 @@ TEST(Trainer, TheFirstRatioIsOneInEveryEnvironment) {
   }
 }
 
+TEST(Trainer, AStoppedRunGoesOnAsIfItHadNot) {
+  for (const char* env : {"cartpole", "pendulum", "corners"}) {
+    for (const char* backend : {"serial", "threads", "processes"}) {
+      SCOPED_TRACE(std::string(env) + ", " + backend);
+      const RunConfig run = run_config(
+          env, small({"net.normalise_obs=true", "normalise_reward=true", "ppo.lr_schedule=linear",
+                      "threads=2", "workers=2", std::string("backend=") + backend}));
+      Trainer whole(run);
+      whole.train(nullptr);
+
+      Writer writer;
+      Tensors parameters, optimiser;
+      {
+        Trainer first(run);
+        first.iterate();
+        first.iterate();
+        first.save(writer);
+        parameters = first.policy().parameters();
+        optimiser = first.policy().optimiser();
+      }
+      Trainer second(run);
+      second.iterate();  // whatever it was before is forgotten
+      Reader reader(writer.buffer(), "saved");
+      second.policy().set_parameters(parameters);
+      second.policy().set_optimiser(optimiser);
+      second.load(reader);
+      EXPECT_TRUE(reader.at_end());
+      second.train(nullptr);
+      EXPECT_EQ(second.params_sha256(), whole.params_sha256());
+      EXPECT_EQ(second.progress().steps, whole.progress().steps);
+      EXPECT_EQ(second.progress().episodes, whole.progress().episodes);
+      EXPECT_EQ(second.progress().return_mean, whole.progress().return_mean);
+      EXPECT_EQ(second.progress().return_best, whole.progress().return_best);
+    }
+  }
+}
+
 TEST(Trainer, StepsAreRoundedUpToWholeUpdates) {
   Trainer trainer(run_config("cartpole", small({"steps=1000"})));
   int calls = 0;
