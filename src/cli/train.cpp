@@ -93,6 +93,7 @@ nlohmann::ordered_json summary_json(const RunConfig& run, const Trainer& trainer
             {"eval_s", timing.eval_s},
             {"other_s", timing.other_s}}},
           {"bottleneck", bottleneck(timing, shape)},
+          {"env_failures", progress.env_failures},
           {"return_mean_100", return_json(progress, progress.return_mean)},
           {"return_best", return_json(progress, progress.return_best)},
           {"eval", eval_json(eval)},
@@ -118,6 +119,9 @@ void print_end(const Trainer& trainer, const Evaluation& eval, const std::string
   if (eval.episodes > 0) {
     fmt::print("; {} evaluation episodes {:.2f} +- {:.2f}", eval.episodes, eval.mean, eval.ci95);
   }
+  if (progress.env_failures > 0) {
+    fmt::print("\n{} steps of environments failed and were left out", progress.env_failures);
+  }
   fmt::print("\n\n{}\n{}\n\n", trainer.timing().tree(),
              bottleneck(trainer.timing(), trainer.shape()));
   fmt::print("parameters {}\nrun directory {}\n", trainer.params_sha256(), path);
@@ -131,6 +135,9 @@ void train(const Program& program, const RunArguments& arguments, std::string ou
   Trainer trainer(run);
   if (out.empty()) out = make_run_path(run.type.name, run.seed);
   const RunDirectory directory(out);
+  if (run.vec.crash_dir == kDefaultCrashDir) {
+    trainer.set_crash_dir(out + "/" + kDefaultCrashDir);
+  }
   directory.write("config.yaml", run.config.to_yaml());
   say(run_header(run, trainer.shape()) + "\n");
   ProgressLine line;

@@ -171,7 +171,7 @@ std::vector<YamlEntry> parse_yaml(const Schema& schema, const std::string& yaml,
     const int line = line_of(error.mark);
     const bool open_quote = line > lines && error.msg == YAML::ErrorMsg::DOC_IN_SCALAR;
     usage(at_line(origin, std::min(line, lines)) +
-          "not valid YAML: " + (open_quote ? "a quoted text does not end" : error.msg));
+          "not valid YAML: " + (open_quote ? "a quoted text does not end" : printable(error.msg)));
   }
   return flattener.entries();
 }

@@ -104,11 +104,11 @@ std::optional<char32_t> next_code_point(std::string_view& text) {
   return point;
 }
 
-std::string in_quotes(std::string_view text) {
+std::string printable(std::string_view text) {
   constexpr int kLongest = 80;
-  std::string out = "'";
+  std::string out;
   for (int shown = 0; !text.empty(); ++shown) {
-    if (shown == kLongest) return out + "...'";
+    if (shown == kLongest) return out + "...";
     const std::string_view rest = text;
     const std::optional<char32_t> point = next_code_point(text);
     if (point == U'\n') {
@@ -123,7 +123,9 @@ std::string in_quotes(std::string_view text) {
       out += rest.substr(0, rest.size() - text.size());
     }
   }
-  return out + "'";
+  return out;
 }
+
+std::string in_quotes(std::string_view text) { return "'" + printable(text) + "'"; }
 
 }  // namespace flotilla

@@ -25,7 +25,8 @@ std::string human_bytes(uint64_t bytes);  // "12.3 MiB"
 // and returns nothing. REQUIRES: text is not empty.
 std::optional<char32_t> next_code_point(std::string_view& text);
 
-// 'text' for a one-line message: control characters and stray bytes escaped, a long text cut.
-std::string in_quotes(std::string_view text);
+// The text for a one-line message: control characters and stray bytes escaped, a long text cut.
+std::string printable(std::string_view text);
+std::string in_quotes(std::string_view text);  // the same as 'text'
 
 }  // namespace flotilla

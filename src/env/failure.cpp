@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "core/file.h"
+#include "core/text.h"
 
 namespace flotilla {
 namespace {
@@ -35,19 +37,11 @@ std::string summary(const FailureReport& r) {
   throw Error(ErrorCode::kData, path + " is not a crash bundle: " + why);
 }
 
-nlohmann::json parse_bundle(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || !std::filesystem::is_regular_file(path)) {
-    throw Error(ErrorCode::kData, "cannot read crash bundle " + path);
-  }
-  const uintmax_t size = std::filesystem::file_size(path);
-  if (size > kMaxBundleBytes) not_a_bundle(path, "it is too large");
-  std::string text(size, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) not_a_bundle(path, "it is not a JSON object");
-  return json;
+// Not the whole of a list or an object: it may be nested too deeply to be written.
+std::string description_of(const nlohmann::json& value) {
+  if (value.is_array()) return "a list with something else in it";
+  if (value.is_object()) return "an object";
+  return value.is_string() ? in_quotes(value.get_ref<const std::string&>()) : value.dump();
 }
 
 std::string replay_hint(const FailureReport& r) {
@@ -88,7 +82,12 @@ void CrashBundle::write(const std::string& path) const {
 }
 
 CrashBundle CrashBundle::read(const std::string& path) {
-  const nlohmann::json json = parse_bundle(path);
+  return parse(read_whole_file(path, kMaxBundleBytes), path);
+}
+
+CrashBundle CrashBundle::parse(const std::string& contents, const std::string& path) {
+  const nlohmann::json json = nlohmann::json::parse(contents, nullptr, false);
+  if (!json.is_object()) not_a_bundle(path, "it is not a JSON object");
   const auto field = [&](const char* name) -> const nlohmann::json& {
     const auto found = json.find(name);
     if (found == json.end()) not_a_bundle(path, fmt::format("'{}' is missing", name));
@@ -125,7 +124,7 @@ CrashBundle CrashBundle::read(const std::string& path) {
         std::ranges::all_of(action, [](const nlohmann::json& v) { return v.is_number(); });
     if (!numbers) {
       not_a_bundle(path, fmt::format("action {} is {}, not a list of numbers",
-                                     bundle.actions.size(), action.dump().substr(0, 80)));
+                                     bundle.actions.size(), description_of(action)));
     }
     bundle.actions.push_back(action.get<std::vector<double>>());
   }

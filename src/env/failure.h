@@ -51,6 +51,7 @@ struct CrashBundle {
 
   void write(const std::string& path) const;
   static CrashBundle read(const std::string& path);  // throws Error(kData)
+  static CrashBundle parse(const std::string& contents, const std::string& path);  // the same
 };
 
 // "killed by signal 11 (SIGSEGV)", "exited with status 7".

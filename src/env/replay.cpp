@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/text.h"
 #include "env/actions.h"
 #include "env/vec_env.h"
 #include "env/views.h"
@@ -54,7 +55,7 @@ Config config_of(const EnvType& type, const CrashBundle& bundle) {
 
 ReplayResult replay(const EnvType& type, const CrashBundle& bundle) {
   require(bundle.env_name == type.name,
-          fmt::format("it is of '{}', not of '{}'", bundle.env_name, type.name));
+          fmt::format("it is of {}, not of '{}'", in_quotes(bundle.env_name), type.name));
   require(bundle.env >= 0 && bundle.env < kMaxEnvs, "the env index is out of range");
   require(bundle.steps_lost == 0,
           fmt::format("the first {} actions of the episode were not kept", bundle.steps_lost));

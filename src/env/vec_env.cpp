@@ -8,6 +8,7 @@
 
 #include "core/log.h"
 #include "core/system.h"
+#include "core/text.h"
 #include "env/local_vec_env.h"
 #include "env/process_vec_env.h"
 
@@ -68,7 +69,7 @@ Schema VecOptions::schema() {
       .execution()
       .number("start_timeout_s", 60, {0.01, 86400}, "seconds a worker may take to come up")
       .execution()
-      .text("crash_dir", "crashes", "directory of crash bundles; empty: none")
+      .text("crash_dir", kDefaultCrashDir, "directory of crash bundles; empty: none")
       .execution();
   return schema;
 }
@@ -112,7 +113,8 @@ VecEnv::VecEnv(const EnvType& type, const Config& config, const VecOptions& opti
     : env_name_(type.name),
       config_yaml_(config.to_yaml()),
       options_(options),
-      kernel_(type.make_kernel(config, options.time_limit)) {}
+      kernel_(type.make_kernel(config, options.time_limit)),
+      crash_dir_(options.crash_dir) {}
 
 VecEnv::~VecEnv() = default;
 
@@ -268,7 +270,7 @@ void VecEnv::report(int env, const FailureNote& note, const std::string& cause, 
 }
 
 void VecEnv::write_bundle(FailureReport& failure, const FailureNote& note, int group) {
-  if (options_.crash_dir.empty() || bundles_ >= kMaxBundles) return;
+  if (crash_dir_.empty() || bundles_ >= kMaxBundles) return;
   CrashBundle bundle{.env_name = env_name_,
                      .config_yaml = config_yaml_,
                      .spec_sha256 = spec().sha256(),
@@ -285,10 +287,10 @@ void VecEnv::write_bundle(FailureReport& failure, const FailureNote& note, int g
     bundle.actions = action_log_.last(failure.env, steps_[group], wanted);
     bundle.steps_lost = wanted - bundle.actions.size();
   }
-  const std::string path = fmt::format("{}/{}-seed{}-env{}-episode{}.json", options_.crash_dir,
-                                       env_name_, seed_, failure.env, note.episode);
+  const std::string path = fmt::format("{}/{}-seed{}-env{}-episode{}.json", crash_dir_, env_name_,
+                                       seed_, failure.env, note.episode);
   try {
-    std::filesystem::create_directories(options_.crash_dir);
+    std::filesystem::create_directories(crash_dir_);
     bundle.write(path);
     failure.bundle = path;
     ++bundles_;
@@ -369,7 +371,7 @@ void VecEnv::load(Reader& reader, const StepView& out) {
     if (!same) throw Error(ErrorCode::kData, "saved environments differ from these: " + what);
   };
   const std::string name = reader.text("env");
-  expect(name == env_name_, fmt::format("'{}' was saved, this is '{}'", name, env_name_));
+  expect(name == env_name_, fmt::format("{} was saved, this is '{}'", in_quotes(name), env_name_));
   expect(reader.text("spec_sha256") == spec().sha256(), "another spec of '" + env_name_ + "'");
   const uint64_t count = reader.u64("num_envs");
   expect(count == static_cast<uint64_t>(num_envs()),

@@ -42,6 +42,7 @@ enum class StartMethod : uint8_t { kSpawn, kFork };
 
 constexpr int kMaxEnvs = 1'000'000;
 constexpr int kMaxGroups = 2;
+constexpr const char* kDefaultCrashDir = "crashes";
 
 struct VecOptions {
   Backend backend = Backend::kSerial;
@@ -114,6 +115,9 @@ class VecEnv {
   // REQUIRES: no group is between begin() and wait().
   void save(Writer& writer) const;
   void load(Reader& reader, const StepView& out);
+
+  // Where crash bundles go from now on, instead of where the options say.
+  void set_crash_dir(const std::string& path) { crash_dir_ = path; }
 
   // Failures since the last call; those that ended in an exception are among them.
   std::vector<FailureReport> take_failures();
@@ -192,6 +196,7 @@ class VecEnv {
   bool busy_[kMaxGroups] = {};
   uint64_t steps_[kMaxGroups] = {};  // begun since reset
   ActionLog action_log_;
+  std::string crash_dir_;
   std::vector<FailureReport> failures_;
   bool out_of_service_ = false;  // an env could not be brought back though the policy wants it
   int dropped_ = 0;              // envs out of service under OnFailure::kDrop

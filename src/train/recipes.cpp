@@ -18,7 +18,8 @@ std::string env_name_in(const std::string& yaml, const std::string& origin) {
     const auto child = [](const YAML::Node& node, const char* key) {
       return node.IsMap() && node[key] ? node[key] : YAML::Node();
     };
-    const YAML::Node name = child(child(root, "env"), "name");
+    const YAML::Node flat = child(root, "env.name");
+    const YAML::Node name = flat.IsScalar() ? flat : child(child(root, "env"), "name");
     if (name.IsScalar()) return name.as<std::string>();
   } catch (const YAML::Exception& error) {
     const std::string line = error.mark.is_null() ? "" : ":" + std::to_string(error.mark.line + 1);

@@ -1,4 +1,5 @@
-// The directory of a run: config.yaml before the first step, summary.json at the end.
+// The directory of a run: config.yaml before the first step, summary.json at the end. It belongs to
+// one process as long as that runs (flock).
 // Files are written under another name and renamed, so that a reader never sees half of one.
 #pragma once
 
@@ -9,8 +10,12 @@ namespace flotilla {
 
 class RunDirectory {
  public:
-  // Makes the directory. Throws Error(kUsage) when it holds a run already or cannot be written.
+  // Makes the directory. Throws Error(kUsage) when it holds a run already, another process is about
+  // to put one there, or it cannot be written.
   explicit RunDirectory(const std::string& path);
+  ~RunDirectory();
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
 
   const std::string& path() const { return path_; }
   // Throws Error(kData) that names the file when it cannot be written whole.
@@ -18,6 +23,7 @@ class RunDirectory {
 
  private:
   std::string path_;
+  int lock_ = -1;
 };
 
 // Makes "runs/cartpole-seed9-20261115-120304" for a run that was given no directory; with "-2" and

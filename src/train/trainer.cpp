@@ -62,11 +62,17 @@ void Trainer::train(const std::function<void(const Progress&)>& after) {
   }
 }
 
+void Trainer::set_crash_dir(const std::string& path) {
+  run_.vec.crash_dir = run_.eval.vec.crash_dir = path;
+  vec_->set_crash_dir(path);
+}
+
 void Trainer::iterate() {
   const double progress = progress_.fraction;
   const uint64_t waited = pool().waited_ns();
   const auto epsilon = static_cast<float>(ppo_->epsilon(progress));
   collector_->collect(epsilon);
+  progress_.env_failures += static_cast<int64_t>(vec_->take_failures().size());
   rollout_->require_finite();
   const Collector::Times times = collector_->take_times();
   const double wait_s = static_cast<double>(pool().waited_ns() - waited) * 1e-9;

@@ -23,6 +23,7 @@ namespace flotilla {
 // The state of a run after an update.
 struct Progress {
   int64_t steps = 0, episodes = 0, updates = 0;
+  int64_t env_failures = 0;                 // since the program started
   double wall_s = 0, fraction = 0;          // of the nearest limit
   double return_mean = 0, length_mean = 0;  // of the last 100 episodes
   double return_best = 0;                   // the best return_mean so far over 100 episodes
@@ -33,6 +34,9 @@ class Trainer {
  public:
   explicit Trainer(const RunConfig& run);
   ~Trainer();
+
+  // Where crash bundles go, instead of where the config says.
+  void set_crash_dir(const std::string& path);
 
   // Trains until a limit is reached or the process is interrupted; `after` sees every update.
   void train(const std::function<void(const Progress&)>& after);
@@ -50,6 +54,7 @@ class Trainer {
   const Policy& policy() const { return *policy_; }
   const Progress& progress() const { return progress_; }
   Evaluation evaluate();
+  const EnvSpec& env_spec() const { return vec_->spec(); }
   Timing timing() const;
   std::string params_sha256() const { return sha256(policy_->parameters()); }
   RunShape shape() const;
@@ -63,8 +68,7 @@ class Trainer {
   std::deque<Episode> read_episodes(Reader& reader) const;
   void scale_rewards();
 
-  const RunConfig run_;
-  std::unique_ptr<VecEnv> vec_;
+  RunConfig run_;
   std::unique_ptr<ThreadPool> own_pool_;  // where the environments bring no team
   std::unique_ptr<Rollout> rollout_;
   std::unique_ptr<Policy> policy_;
@@ -76,6 +80,9 @@ class Trainer {
   Timing timing_;
   double earlier_s_ = 0;  // wall time before the run was loaded
   uint64_t start_ns_ = 0;
+  // Last: after an exception a group may still be stepping, with the policy acting in it. It ends
+  // before anything it uses.
+  std::unique_ptr<VecEnv> vec_;
 };
 
 }  // namespace flotilla

@@ -434,6 +434,11 @@ TEST(ConfigYaml, SyntaxErrorsHaveTheirLine) {
   for (const char* yaml : {"name: \"abc\n\n", "name: 'abc\nrender: on\n"}) {
     EXPECT_EQ(yaml_error(yaml), "run.yaml:3: not valid YAML: a quoted text does not end");
   }
+  // The parser's own message ends with the character as it is, or with half of it.
+  EXPECT_EQ(yaml_error("name: \"\\\r\"\n"),
+            "run.yaml:1: not valid YAML: unknown escape character: \\x0d");
+  EXPECT_EQ(yaml_error("name: \"\\\xc3\xa9\"\n"),
+            "run.yaml:1: not valid YAML: unknown escape character: \\xc3");
 }
 
 TEST(ConfigYaml, BytesThatAreNotText) {

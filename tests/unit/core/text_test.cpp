@@ -98,6 +98,12 @@ TEST(Text, QuotedStaysOnOneLine) {
 TEST(Text, QuotedCutsALongText) {
   EXPECT_EQ(in_quotes(std::string(80, 'a')), "'" + std::string(80, 'a') + "'");
   EXPECT_EQ(in_quotes(std::string(81, 'a')), "'" + std::string(80, 'a') + "...'");
+  EXPECT_EQ(printable(std::string(81, 'a')), std::string(80, 'a') + "...");
+}
+
+TEST(Text, PrintableIsQuotedWithoutQuotes) {
+  EXPECT_EQ(printable(""), "");
+  EXPECT_EQ(printable("a 'b'\n\x01\xff"), "a 'b'\\n\\x01\\xff");
 }
 
 }  // namespace

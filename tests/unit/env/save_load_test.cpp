@@ -125,6 +125,10 @@ TEST(SaveLoad, OtherEnvironmentsAreRefusedByName) {
   const std::string head = "saved environments differ from these: ";
   Batch pendulum("pendulum", {}, serial(3));
   EXPECT_EQ(refusal(pendulum, cartpole.saved()), head + "'cartpole' was saved, this is 'pendulum'");
+  Writer foreign;
+  foreign.text("env", "two\nlines");
+  EXPECT_EQ(refusal(pendulum, foreign.buffer()),
+            head + "'two\\nlines' was saved, this is 'pendulum'");
   Batch fewer("cartpole", {}, serial(2));
   EXPECT_EQ(refusal(fewer, cartpole.saved()), head + "3 were saved, these are 2");
   Batch longer("cartpole", {"time_limit=700"}, serial(3));

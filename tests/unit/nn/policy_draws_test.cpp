@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "support/build.h"
 #include "support/policy_cases.h"
 
 namespace flotilla::test {
@@ -146,7 +147,8 @@ void set_logits(Policy& policy, const std::vector<float>& logits) {
 // Over ten million draws: few open choices or one, even probabilities and such that all of them is
 // on closed choices or on one open choice.
 TEST_P(PolicyDrawsTest, ClosedChoicesAreNeverDrawn) {
-  const size_t enough = is_torch() ? 1'000'000 : 10'000'000;  // libtorch takes ten times as long
+  // libtorch takes ten times as long, a sanitizer even longer.
+  const size_t enough = kSanitized ? 100'000 : is_torch() ? 1'000'000 : 10'000'000;
   constexpr int kRows = 4096;
   const std::vector<ActionSpace> spaces = {ActionSpace::discrete(5), ActionSpace::discrete(20),
                                            ActionSpace::multi_discrete({3, 2, 4, 12})};

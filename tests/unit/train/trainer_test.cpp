@@ -139,6 +139,17 @@ TEST(Trainer, TruncatedEpisodesBootstrap) {
   EXPECT_NEAR(value, 10, 0.5);
 }
 
+TEST(Trainer, AFailureLeavesNobodyAtWork) {
+  // One group fails while the other still steps and the policy acts in it.
+  for (int round = 0; round < 30; ++round) {
+    Trainer trainer(run_config(
+        "faulty",
+        {"env.fault=throw", "env.fault_probability=0.002", "num_envs=64", "horizon=64", "threads=2",
+         "groups=2", "backend=threads", "crash_dir=", "seed=" + std::to_string(round)}));
+    EXPECT_THROW(trainer.train(nullptr), EnvFailure);
+  }
+}
+
 TEST(Trainer, WhatIsNotANumberIsNamed) {
   const auto refusal = [](const std::vector<std::string>& overrides) {
     Trainer trainer(run_config("test_broken", overrides));

@@ -1,0 +1,130 @@
+#include "core/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+
+namespace flotilla {
+namespace {
+
+[[noreturn]] void cannot_read(const std::string& path, const std::string& reason) {
+  throw Error(ErrorCode::kData, "cannot read " + path + ": " + reason);
+}
+
+[[noreturn]] void cannot_write(const std::string& path, int error) {
+  throw Error(ErrorCode::kData,
+              "cannot write " + path + ": " + std::generic_category().message(error));
+}
+
+// The system would take a path with a NUL in it for a shorter one.
+bool has_nul(const std::string& path) { return path.find('\0') != path.npos; }
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
+
+ private:
+  int fd_;
+};
+
+// False, and errno, when not all of it is on the disk.
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(wrote));
+  }
+  return ::fsync(fd) == 0;
+}
+
+bool sync_directory(int fd) {
+  // Some file systems cannot, and say so with EINVAL.
+  return ::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
+}
+
+}  // namespace
+
+std::string read_whole_file(const std::string& path, size_t limit) {
+  if (has_nul(path)) cannot_read(path.substr(0, path.find('\0')), "a NUL in its name");
+  // A named pipe without a writer would keep a blocking open() waiting.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const auto reason = [] { return std::generic_category().message(errno); };
+  if (!file.is_open()) cannot_read(path, reason());
+  struct stat facts;
+  if (::fstat(file.get(), &facts) != 0) cannot_read(path, reason());
+  if (!S_ISREG(facts.st_mode)) cannot_read(path, "not a regular file");
+  const auto too_large = [&] {
+    cannot_read(path, fmt::format("it has more than {} bytes", limit));
+  };
+  const auto size = static_cast<uint64_t>(facts.st_size);
+  if (size > limit) too_large();
+
+  // The size is a hint only: the file may change, and those of /proc say 0. One byte more than is
+  // there, so that the last read() sees the end.
+  constexpr size_t kStep = 1u << 16u;
+  std::string bytes(static_cast<size_t>(size) + 1, '\0');
+  size_t done = 0;
+  for (;;) {
+    if (done == bytes.size()) bytes.resize(bytes.size() + std::max(kStep, bytes.size() / 2));
+    const ssize_t got = ::read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) cannot_read(path, reason());
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+    if (done > limit) too_large();
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+void write_file_atomically(const std::string& path, std::string_view bytes) {
+  if (has_nul(path)) cannot_write(path.substr(0, path.find('\0')), EINVAL);
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == path.npos ? "." : path.substr(0, slash + 1);
+  const std::string name = slash == path.npos ? path : path.substr(slash + 1);
+  if (name.empty()) cannot_write(path, path.empty() ? ENOENT : EISDIR);
+  // Everything happens relative to the directory, so that a path of the greatest length will do.
+  const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.is_open()) cannot_write(path, errno);
+
+  // Not made from the name, which may be as long as a name can be.
+  std::string part;
+  const auto create = [&](int number) {
+    part = fmt::format(".flotilla-{}-{}.part", ::getpid(), number);
+    return ::openat(directory.get(), part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  };
+  int fd = create(0);
+  // Taken by another thread, or left behind by a process of the same number that was killed.
+  for (int number = 1; fd < 0 && errno == EEXIST; ++number) fd = create(number);
+  if (fd < 0) cannot_write(path, errno);
+  Descriptor file(fd);
+  const bool replaced =
+      write_all(file.get(), bytes) && file.close() &&
+      ::renameat(directory.get(), part.c_str(), directory.get(), name.c_str()) == 0;
+  if (!replaced) {
+    const int error = errno;
+    ::unlinkat(directory.get(), part.c_str(), 0);
+    cannot_write(path, error);
+  }
+  if (!sync_directory(directory.get())) cannot_write(path, errno);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,25 @@
+// Whole files: read with a limit, written so that nobody ever sees half of one.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace flotilla {
+
+// The bytes of a regular file. Throws Error(kData) that names the file when it cannot be read, is
+// no regular file, or has more than `limit` bytes; never allocates much more than the file has.
+std::string read_whole_file(const std::string& path, size_t limit);
+
+// Writes a temporary file in the same directory, ".flotilla-PID-N.part", syncs it, renames it to
+// `path` and syncs the directory: after a crash of the program or the machine there is the old
+// file or the new one. A symbolic link at `path` is replaced, not followed.
+//
+// Throws Error(kData) that names the file and the reason; then what was at `path` is still there,
+// and the temporary file is gone. Only a process that is killed leaves one behind; it hinders
+// nobody and may be deleted.
+//
+// Thread safety: any number of writers, also of the same file; the last rename wins.
+void write_file_atomically(const std::string& path, std::string_view bytes);
+
+}  // namespace flotilla

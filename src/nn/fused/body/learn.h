@@ -1,0 +1,65 @@
+// Gradients of a shard of rows, tile by tile.
+// Part of kernel_body.h.
+#pragma once
+
+void gather(Tile& tile, const LearnCall& call, int first, int rows) {
+  const Plan& plan = tile.plan;
+  const size_t bytes = obs_bytes(plan);
+  for (int r = 0; r < rows; ++r) {
+    const auto sample = static_cast<size_t>(call.sample[first + r]);
+    put_obs(tile, r, call.obs + sample * bytes);
+    if (call.mask != nullptr)
+      put_mask(tile, r, call.mask + sample * static_cast<size_t>(plan.outputs));
+    const std::byte* from = call.latent + sample * static_cast<size_t>(plan.dims) * 4;
+    for (int d = 0; d < plan.dims; ++d) {
+      float* to = tile.latent() + d * kTile + r;
+      if (plan.distribution == Distribution::kGaussian) {
+        *to = reinterpret_cast<const float*>(from)[d];
+      } else {
+        *to = static_cast<float>(reinterpret_cast<const int32_t*>(from)[d]);
+      }
+    }
+  }
+  set_rows(tile, rows);
+  for (int r = rows; r < tile.padded_rows; ++r) {
+    for (int d = 0; d < plan.dims; ++d) tile.latent()[d * kTile + r] = 0;
+  }
+}
+
+void learn_tile(Tile& tile, const LearnCall& call, int first) {
+  const Plan& plan = tile.plan;
+  const bool box = plan.distribution == Distribution::kGaussian, masked = call.mask != nullptr;
+  alignas(64) float logprob[kTile] = {}, entropy[kTile] = {}, nothing[kTile] = {};
+  alignas(64) float d_logprob[kTile] = {}, d_entropy[kTile] = {};
+  forward(tile, call.actor, call.critic);
+  const auto head = [&](const float* by_logprob, const float* by_entropy) {
+    if (box) {
+      gaussian_learn(tile, logprob, entropy, by_logprob, by_entropy, call.gradient + plan.log_std);
+    } else {
+      categorical_learn(tile, masked, call.epsilon, logprob, entropy, by_logprob, by_entropy);
+    }
+  };
+  if (call.actor) head(nullptr, nullptr);
+  float* d_value = tile.dout(1);
+  call.loss(call.context, {tile.rows, call.sample + first, logprob, entropy,
+                           call.critic ? tile.out(1) : nothing, d_logprob, d_entropy, d_value});
+  for (int r = tile.rows; r < tile.padded_rows; ++r) d_logprob[r] = d_entropy[r] = d_value[r] = 0;
+  if (call.actor) head(d_logprob, d_entropy);
+  for (int b = 0; b < plan.branch_count; ++b) {
+    const Branch& branch = plan.branches[b];
+    if (branch.first_head == 0 ? !call.actor : !call.critic) continue;
+    if (plan.relu) {
+      branch_backward<true>(tile, branch, call.gradient);
+    } else {
+      branch_backward<false>(tile, branch, call.gradient);
+    }
+  }
+}
+
+void learn(const Network& network, const LearnCall& call, float* work) {
+  Tile tile{*network.plan, network, work};
+  for (int first = 0; first < call.count; first += kTile) {
+    gather(tile, call, first, call.count - first < kTile ? call.count - first : kTile);
+    learn_tile(tile, call, first);
+  }
+}
