@@ -1,7 +1,7 @@
 # One target per folder of src/, in the order of the layer rule.
 #
 # A target sees the headers of the layers it links and of no other: each layer's include path is a
-# directory that holds one symbolic link, to that layer's folder. So `#include "env/spec.h"` from
+# directory that holds one symbolic link, to that layer's folder. So `#include "flotilla/env/spec.h"` from
 # core does not compile.
 
 add_library(flotilla_flags INTERFACE)
@@ -23,8 +23,8 @@ set(FLOTILLA_COLD_FLAGS $<$<CONFIG:Release>:-O1>)
 
 function(flotilla_expose target folder)
   set(view ${PROJECT_BINARY_DIR}/layers/${folder})
-  file(MAKE_DIRECTORY ${view})
-  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${folder} ${view}/${folder} SYMBOLIC)
+  file(MAKE_DIRECTORY ${view}/flotilla)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${folder} ${view}/flotilla/${folder} SYMBOLIC)
   target_include_directories(${target} PUBLIC ${view})
 endfunction()
 
@@ -38,13 +38,4 @@ function(flotilla_layer folder)
   add_library(flotilla_${folder} STATIC ${sources})
   flotilla_expose(flotilla_${folder} ${folder})
   target_link_libraries(flotilla_${folder} PUBLIC ${ARG_LINK} PRIVATE flotilla_flags)
-endfunction()
-
-function(flotilla_program name)
-  cmake_parse_arguments(ARG "" "FOLDER" "LINK" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${ARG_FOLDER}/*.cpp)
-  add_executable(${name} ${sources})
-  flotilla_expose(${name} ${ARG_FOLDER})
-  target_link_libraries(${name} PRIVATE ${ARG_LINK} flotilla_flags)
-  target_compile_options(${name} PRIVATE ${FLOTILLA_COLD_FLAGS})
 endfunction()

@@ -6,7 +6,7 @@ foreach(file IN LISTS FILES)
   file(READ ${file} yaml)
   string(APPEND entries "      {\"${name}\", R\"yaml(${yaml})yaml\"},\n")
 endforeach()
-file(WRITE ${OUT} "#include \"train/recipes.h\"
+file(WRITE ${OUT} "#include \"flotilla/train/recipes.h\"
 
 namespace flotilla {
 

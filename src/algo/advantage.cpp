@@ -1,4 +1,4 @@
-#include "algo/advantage.h"
+#include "flotilla/algo/advantage.h"
 
 #include <cmath>
 

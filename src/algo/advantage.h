@@ -1,8 +1,8 @@
 // Advantages and value targets of a rollout.
 #pragma once
 
-#include "algo/trajectory.h"
-#include "core/thread_pool.h"
+#include "flotilla/algo/trajectory.h"
+#include "flotilla/core/thread_pool.h"
 
 namespace flotilla {
 

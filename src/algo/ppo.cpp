@@ -1,4 +1,4 @@
-#include "algo/ppo.h"
+#include "flotilla/algo/ppo.h"
 
 #include <fmt/format.h>
 
@@ -6,12 +6,12 @@
 #include <cmath>
 #include <numeric>
 
-#include "algo/advantage.h"
-#include "algo/ppo_objective.h"
-#include "core/clock.h"
-#include "core/error.h"
-#include "core/random_words.h"
-#include "core/rng.h"
+#include "flotilla/algo/advantage.h"
+#include "flotilla/algo/ppo_objective.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/random_words.h"
+#include "flotilla/core/rng.h"
 
 namespace flotilla {
 namespace {

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "algo/ppo_objective.h"
-#include "algo/schedule.h"
-#include "algo/trajectory.h"
-#include "core/config.h"
-#include "core/thread_pool.h"
-#include "nn/policy.h"
+#include "flotilla/algo/ppo_objective.h"
+#include "flotilla/algo/schedule.h"
+#include "flotilla/algo/trajectory.h"
+#include "flotilla/core/config.h"
+#include "flotilla/core/thread_pool.h"
+#include "flotilla/nn/policy.h"
 
 namespace flotilla {
 

@@ -1,9 +1,9 @@
-#include "algo/ppo_objective.h"
+#include "flotilla/algo/ppo_objective.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "nn/vector_math.h"
+#include "flotilla/nn/vector_math.h"
 
 namespace flotilla {
 namespace {

@@ -1,7 +1,7 @@
 // The loss of PPO as the policies see it.
 #pragma once
 
-#include "nn/policy.h"
+#include "flotilla/nn/policy.h"
 
 namespace flotilla {
 

@@ -1,4 +1,4 @@
-#include "algo/schedule.h"
+#include "flotilla/algo/schedule.h"
 
 #include <algorithm>
 #include <cmath>

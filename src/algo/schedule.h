@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/config.h"
+#include "flotilla/core/config.h"
 
 namespace flotilla {
 

@@ -4,11 +4,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
-#include "core/clock.h"
-#include "core/error.h"
-#include "core/system.h"
-#include "env/random_run.h"
+#include "flotilla/cli/command.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/system.h"
+#include "flotilla/env/random_run.h"
 
 namespace flotilla {
 namespace {

@@ -5,11 +5,11 @@
 
 #include <memory>
 
-#include "cli/run_arguments.h"
-#include "core/clock.h"
-#include "core/error.h"
-#include "core/system.h"
-#include "train/recipes.h"
+#include "flotilla/cli/run_arguments.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/system.h"
+#include "flotilla/train/recipes.h"
 
 namespace flotilla {
 namespace {

@@ -6,10 +6,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
-#include "core/error.h"
-#include "env/conformance.h"
-#include "env/replay.h"
+#include "flotilla/cli/command.h"
+#include "flotilla/core/error.h"
+#include "flotilla/env/conformance.h"
+#include "flotilla/env/replay.h"
 
 namespace flotilla {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/command.h"
+#include "flotilla/cli/command.h"
 
 #include <algorithm>
 

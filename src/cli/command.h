@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/config.h"
-#include "env/registry.h"
+#include "flotilla/core/config.h"
+#include "flotilla/env/registry.h"
 
 namespace flotilla {
 

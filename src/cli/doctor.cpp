@@ -1,14 +1,14 @@
 // flotilla doctor: what this program sees of the machine, and whether its back ends start here.
 #include <fmt/format.h>
 
-#include "cli/command.h"
-#include "cli/version.h"
-#include "core/clock.h"
-#include "core/error.h"
-#include "core/system.h"
-#include "core/text.h"
-#include "env/random_run.h"
-#include "nn/make_policy.h"
+#include "flotilla/cli/command.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/system.h"
+#include "flotilla/core/text.h"
+#include "flotilla/core/version.h"
+#include "flotilla/env/random_run.h"
+#include "flotilla/nn/make_policy.h"
 
 namespace flotilla {
 namespace {

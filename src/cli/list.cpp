@@ -5,8 +5,8 @@
 #include <memory>
 #include <sstream>
 
-#include "cli/command.h"
-#include "train/recipes.h"
+#include "flotilla/cli/command.h"
+#include "flotilla/train/recipes.h"
 
 namespace flotilla {
 namespace {

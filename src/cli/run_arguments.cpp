@@ -1,13 +1,13 @@
-#include "cli/run_arguments.h"
+#include "flotilla/cli/run_arguments.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cstdlib>
 
-#include "core/error.h"
-#include "core/system.h"
-#include "train/recipes.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/system.h"
+#include "flotilla/train/recipes.h"
 
 namespace flotilla {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
-#include "train/trainer.h"
+#include "flotilla/cli/command.h"
+#include "flotilla/train/trainer.h"
 
 namespace flotilla {
 

@@ -7,13 +7,13 @@
 #include <cstdio>
 #include <memory>
 
-#include "cli/run_arguments.h"
-#include "cli/version.h"
-#include "core/clock.h"
-#include "core/log.h"
-#include "core/system.h"
-#include "train/recipes.h"
-#include "train/run_directory.h"
+#include "flotilla/cli/run_arguments.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/core/log.h"
+#include "flotilla/core/system.h"
+#include "flotilla/core/version.h"
+#include "flotilla/train/recipes.h"
+#include "flotilla/train/run_directory.h"
 
 namespace flotilla {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/alloc_count.h"
+#include "flotilla/core/alloc_count.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "core/arena.h"
+#include "flotilla/core/arena.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <system_error>
 
-#include "core/error.h"
-#include "core/system.h"
-#include "core/text.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/system.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 namespace {

@@ -1,10 +1,10 @@
-#include "core/base64.h"
+#include "flotilla/core/base64.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 
-#include "core/error.h"
+#include "flotilla/core/error.h"
 
 namespace flotilla {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/bell.h"
+#include "flotilla/core/bell.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

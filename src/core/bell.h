@@ -13,7 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "core/clock.h"
+#include "flotilla/core/clock.h"
 
 namespace flotilla {
 

@@ -1,4 +1,4 @@
-#include "core/config.h"
+#include "flotilla/core/config.h"
 
 #include <fmt/format.h>
 
@@ -10,10 +10,10 @@
 #include <memory>
 #include <utility>
 
-#include "core/config_detail.h"
-#include "core/error.h"
-#include "core/sha256.h"
-#include "core/text.h"
+#include "flotilla/core/config_detail.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/sha256.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 

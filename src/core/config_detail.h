@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/config.h"
+#include "flotilla/core/config.h"
 
 namespace flotilla::config_detail {
 

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "core/config_detail.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "flotilla/core/config_detail.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla::config_detail {
 namespace {

@@ -9,8 +9,8 @@
 #include <sstream>
 #include <utility>
 
-#include "core/config_detail.h"
-#include "core/text.h"
+#include "flotilla/core/config_detail.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla::config_detail {
 namespace {

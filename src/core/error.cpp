@@ -1,4 +1,4 @@
-#include "core/error.h"
+#include "flotilla/core/error.h"
 
 #include <cerrno>
 #include <system_error>

@@ -1,4 +1,4 @@
-#include "core/file.h"
+#include "flotilla/core/file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/error.h"
+#include "flotilla/core/error.h"
 
 namespace flotilla {
 namespace {

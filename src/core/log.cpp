@@ -1,4 +1,4 @@
-#include "core/log.h"
+#include "flotilla/core/log.h"
 
 #include <fmt/format.h>
 #include <spdlog/logger.h>
@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "core/text.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla::log {
 namespace {

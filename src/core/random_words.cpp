@@ -1,8 +1,8 @@
-#include "core/random_words.h"
+#include "flotilla/core/random_words.h"
 
 #include <algorithm>
 
-#include "core/rng.h"
+#include "flotilla/core/rng.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -4,7 +4,7 @@
 //   1 byte    type
 //   8 bytes   length of the payload
 //   m bytes   payload
-#include "core/serial.h"
+#include "flotilla/core/serial.h"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@
 #include <array>
 #include <bit>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/system.h"
+#include "flotilla/core/system.h"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -12,8 +12,8 @@
 #include <limits>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 namespace {

@@ -1,11 +1,11 @@
-#include "core/thread_pool.h"
+#include "flotilla/core/thread_pool.h"
 
 #include <algorithm>
 #include <string>
 #include <system_error>
 
-#include "core/clock.h"
-#include "core/error.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/core/error.h"
 
 namespace flotilla {
 

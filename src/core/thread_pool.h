@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/bell.h"
+#include "flotilla/core/bell.h"
 
 namespace flotilla {
 

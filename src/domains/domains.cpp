@@ -1,6 +1,6 @@
-#include "domains/domains.h"
+#include "flotilla/domains/domains.h"
 
-#include "domains/classic/classic.h"
+#include "flotilla/domains/classic/classic.h"
 
 namespace flotilla {
 

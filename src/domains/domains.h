@@ -2,7 +2,7 @@
 // a static library that nothing refers to, and with them any self-registration.
 #pragma once
 
-#include "env/registry.h"
+#include "flotilla/env/registry.h"
 
 namespace flotilla {
 

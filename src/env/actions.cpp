@@ -1,4 +1,4 @@
-#include "env/actions.h"
+#include "flotilla/env/actions.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/error.h"
-#include "core/random_words.h"
-#include "core/rng.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/random_words.h"
+#include "flotilla/core/rng.h"
 
 namespace flotilla {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/thread_pool.h"
-#include "env/spec.h"
-#include "env/views.h"
+#include "flotilla/core/thread_pool.h"
+#include "flotilla/env/spec.h"
+#include "flotilla/env/views.h"
 
 namespace flotilla {
 

@@ -1,4 +1,4 @@
-#include "env/conformance.h"
+#include "flotilla/env/conformance.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 #include <functional>
 #include <limits>
 
-#include "core/alloc_count.h"
-#include "core/error.h"
-#include "core/system.h"
-#include "env/random_run.h"
+#include "flotilla/core/alloc_count.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/system.h"
+#include "flotilla/env/random_run.h"
 
 namespace flotilla {
 namespace {

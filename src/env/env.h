@@ -11,9 +11,9 @@
 #include <span>
 #include <type_traits>
 
-#include "core/config.h"
-#include "core/rng.h"
-#include "env/spec.h"
+#include "flotilla/core/config.h"
+#include "flotilla/core/rng.h"
+#include "flotilla/env/spec.h"
 
 namespace flotilla {
 

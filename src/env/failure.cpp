@@ -1,4 +1,4 @@
-#include "env/failure.h"
+#include "flotilla/env/failure.h"
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -9,8 +9,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/file.h"
-#include "core/text.h"
+#include "flotilla/core/file.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "env/kernel.h"
+#include "flotilla/core/error.h"
+#include "flotilla/env/kernel.h"
 
 namespace flotilla {
 

@@ -1,8 +1,8 @@
-#include "env/kernel.h"
+#include "flotilla/env/kernel.h"
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "flotilla/core/error.h"
 
 namespace flotilla {
 

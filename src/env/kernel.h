@@ -18,9 +18,9 @@
 #include <memory>
 #include <utility>
 
-#include "core/thread_pool.h"
-#include "env/env.h"
-#include "env/views.h"
+#include "flotilla/core/thread_pool.h"
+#include "flotilla/env/env.h"
+#include "flotilla/env/views.h"
 
 namespace flotilla {
 

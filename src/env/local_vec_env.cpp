@@ -1,9 +1,9 @@
-#include "env/local_vec_env.h"
+#include "flotilla/env/local_vec_env.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/clock.h"
+#include "flotilla/core/clock.h"
 
 namespace flotilla {
 namespace {

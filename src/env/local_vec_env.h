@@ -5,9 +5,9 @@
 // threads, a little every few steps; who steps an env never changes what comes out.
 #pragma once
 
-#include "core/thread_pool.h"
-#include "env/vec_env.h"
-#include "env/watchdog.h"
+#include "flotilla/core/thread_pool.h"
+#include "flotilla/env/vec_env.h"
+#include "flotilla/env/watchdog.h"
 
 namespace flotilla {
 

@@ -13,10 +13,10 @@
 #include <atomic>
 #include <cstdint>
 
-#include "core/arena.h"
-#include "core/bell.h"
-#include "env/kernel.h"
-#include "env/vec_env.h"
+#include "flotilla/core/arena.h"
+#include "flotilla/core/bell.h"
+#include "flotilla/env/kernel.h"
+#include "flotilla/env/vec_env.h"
 
 namespace flotilla {
 

@@ -1,4 +1,4 @@
-#include "env/process_vec_env.h"
+#include "flotilla/env/process_vec_env.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -8,8 +8,8 @@
 #include <csignal>
 #include <cstring>
 
-#include "core/clock.h"
-#include "env/worker.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/env/worker.h"
 
 namespace flotilla {
 namespace {

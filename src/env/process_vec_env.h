@@ -5,9 +5,9 @@
 // env killed it, that env's row is invalid and the env goes on as the failure policy says.
 #pragma once
 
-#include "env/process_protocol.h"
-#include "env/vec_env.h"
-#include "env/worker_process.h"
+#include "flotilla/env/process_protocol.h"
+#include "flotilla/env/vec_env.h"
+#include "flotilla/env/worker_process.h"
 
 namespace flotilla {
 

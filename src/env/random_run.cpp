@@ -1,4 +1,4 @@
-#include "env/random_run.h"
+#include "flotilla/env/random_run.h"
 
 namespace flotilla {
 

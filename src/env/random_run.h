@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "core/sha256.h"
-#include "env/vec_env.h"
+#include "flotilla/core/sha256.h"
+#include "flotilla/env/vec_env.h"
 
 namespace flotilla {
 

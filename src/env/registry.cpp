@@ -1,9 +1,9 @@
-#include "env/registry.h"
+#include "flotilla/env/registry.h"
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 

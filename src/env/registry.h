@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/config.h"
-#include "env/kernel.h"
+#include "flotilla/core/config.h"
+#include "flotilla/env/kernel.h"
 
 namespace flotilla {
 

@@ -1,15 +1,15 @@
-#include "env/replay.h"
+#include "flotilla/env/replay.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <cstring>
 
-#include "core/text.h"
-#include "env/actions.h"
-#include "env/vec_env.h"
-#include "env/views.h"
-#include "env/watchdog.h"
+#include "flotilla/core/text.h"
+#include "flotilla/env/actions.h"
+#include "flotilla/env/vec_env.h"
+#include "flotilla/env/views.h"
+#include "flotilla/env/watchdog.h"
 
 namespace flotilla {
 namespace {

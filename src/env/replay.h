@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "env/failure.h"
-#include "env/registry.h"
+#include "flotilla/env/failure.h"
+#include "flotilla/env/registry.h"
 
 namespace flotilla {
 

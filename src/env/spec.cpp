@@ -1,4 +1,4 @@
-#include "env/spec.h"
+#include "flotilla/env/spec.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,9 +6,9 @@
 #include <cmath>
 #include <span>
 
-#include "core/error.h"
-#include "core/serial.h"
-#include "core/sha256.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/serial.h"
+#include "flotilla/core/sha256.h"
 
 namespace flotilla {
 namespace {

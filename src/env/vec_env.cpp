@@ -1,4 +1,4 @@
-#include "env/vec_env.h"
+#include "flotilla/env/vec_env.h"
 
 #include <fmt/format.h>
 
@@ -6,11 +6,11 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/log.h"
-#include "core/system.h"
-#include "core/text.h"
-#include "env/local_vec_env.h"
-#include "env/process_vec_env.h"
+#include "flotilla/core/log.h"
+#include "flotilla/core/system.h"
+#include "flotilla/core/text.h"
+#include "flotilla/env/local_vec_env.h"
+#include "flotilla/env/process_vec_env.h"
 
 namespace flotilla {
 namespace {

@@ -27,13 +27,13 @@
 #include <string>
 #include <vector>
 
-#include "core/arena.h"
-#include "core/config.h"
-#include "core/serial.h"
-#include "env/actions.h"
-#include "env/failure.h"
-#include "env/registry.h"
-#include "env/views.h"
+#include "flotilla/core/arena.h"
+#include "flotilla/core/config.h"
+#include "flotilla/core/serial.h"
+#include "flotilla/env/actions.h"
+#include "flotilla/env/failure.h"
+#include "flotilla/env/registry.h"
+#include "flotilla/env/views.h"
 
 namespace flotilla {
 

@@ -1,4 +1,4 @@
-#include "env/views.h"
+#include "flotilla/env/views.h"
 
 namespace flotilla {
 

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/arena.h"
-#include "env/env.h"
-#include "env/spec.h"
+#include "flotilla/core/arena.h"
+#include "flotilla/env/env.h"
+#include "flotilla/env/spec.h"
 
 namespace flotilla {
 

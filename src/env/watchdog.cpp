@@ -1,12 +1,12 @@
-#include "env/watchdog.h"
+#include "flotilla/env/watchdog.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 
-#include "core/clock.h"
-#include "core/log.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/core/log.h"
 
 namespace flotilla {
 

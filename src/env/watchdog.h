@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "env/kernel.h"
+#include "flotilla/env/kernel.h"
 
 namespace flotilla {
 

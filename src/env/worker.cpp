@@ -1,4 +1,4 @@
-#include "env/worker.h"
+#include "flotilla/env/worker.h"
 
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <thread>
 
-#include "core/error.h"
+#include "flotilla/core/error.h"
 
 namespace flotilla {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "env/process_protocol.h"
-#include "env/registry.h"
+#include "flotilla/env/process_protocol.h"
+#include "flotilla/env/registry.h"
 
 namespace flotilla {
 

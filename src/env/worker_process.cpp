@@ -1,4 +1,4 @@
-#include "env/worker_process.h"
+#include "flotilla/env/worker_process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,8 +9,8 @@
 #include <csignal>
 #include <fstream>
 
-#include "core/error.h"
-#include "env/failure.h"
+#include "flotilla/core/error.h"
+#include "flotilla/env/failure.h"
 
 extern char** environ;
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "env/process_protocol.h"
+#include "flotilla/env/process_protocol.h"
 
 namespace flotilla {
 

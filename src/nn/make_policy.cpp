@@ -1,7 +1,7 @@
-#include "nn/make_policy.h"
+#include "flotilla/nn/make_policy.h"
 
-#include "core/error.h"
-#include "core/text.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "nn/policy.h"
+#include "flotilla/nn/policy.h"
 
 namespace flotilla {
 

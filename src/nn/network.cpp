@@ -1,4 +1,4 @@
-#include "nn/network.h"
+#include "flotilla/nn/network.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <numeric>
 #include <string_view>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 namespace {

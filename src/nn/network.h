@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/config.h"
-#include "env/spec.h"
+#include "flotilla/core/config.h"
+#include "flotilla/env/spec.h"
 
 namespace flotilla {
 

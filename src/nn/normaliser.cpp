@@ -1,9 +1,9 @@
-#include "nn/normaliser.h"
+#include "flotilla/nn/normaliser.h"
 
 #include <cmath>
 #include <span>
 
-#include "core/error.h"
+#include "flotilla/core/error.h"
 
 namespace flotilla {
 namespace {

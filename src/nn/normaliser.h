@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/serial.h"
+#include "flotilla/core/serial.h"
 
 namespace flotilla {
 

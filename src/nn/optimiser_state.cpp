@@ -1,4 +1,4 @@
-#include "nn/optimiser_state.h"
+#include "flotilla/nn/optimiser_state.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The state of Adam, as named tensors for a checkpoint.
 #pragma once
 
-#include "nn/parameters.h"
+#include "flotilla/nn/parameters.h"
 
 namespace flotilla {
 

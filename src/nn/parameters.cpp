@@ -1,4 +1,4 @@
-#include "nn/parameters.h"
+#include "flotilla/nn/parameters.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,10 +8,10 @@
 #include <numbers>
 #include <utility>
 
-#include "core/error.h"
-#include "core/rng.h"
-#include "core/sha256.h"
-#include "core/text.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/rng.h"
+#include "flotilla/core/sha256.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 namespace {

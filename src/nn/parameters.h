@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "nn/network.h"
+#include "flotilla/nn/network.h"
 
 namespace flotilla {
 

@@ -1,4 +1,4 @@
-#include "nn/policy.h"
+#include "flotilla/nn/policy.h"
 
 namespace flotilla {
 

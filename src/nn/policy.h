@@ -17,10 +17,10 @@
 #include <span>
 #include <string>
 
-#include "core/thread_pool.h"
-#include "nn/network.h"
-#include "nn/normaliser.h"
-#include "nn/parameters.h"
+#include "flotilla/core/thread_pool.h"
+#include "flotilla/nn/network.h"
+#include "flotilla/nn/normaliser.h"
+#include "flotilla/nn/parameters.h"
 
 namespace flotilla {
 

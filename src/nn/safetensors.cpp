@@ -1,4 +1,4 @@
-#include "nn/safetensors.h"
+#include "flotilla/nn/safetensors.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 namespace {

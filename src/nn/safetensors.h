@@ -19,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-#include "nn/tensor_file.h"
+#include "flotilla/nn/tensor_file.h"
 
 namespace flotilla {
 

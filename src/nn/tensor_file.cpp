@@ -1,4 +1,4 @@
-#include "nn/tensor_file.h"
+#include "flotilla/nn/tensor_file.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <limits>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 namespace {

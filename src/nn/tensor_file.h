@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "nn/parameters.h"
+#include "flotilla/nn/parameters.h"
 
 namespace flotilla {
 

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <system_error>
 
-#include "core/error.h"
-#include "nn/make_policy.h"
-#include "nn/torch/plugin.h"
+#include "flotilla/core/error.h"
+#include "flotilla/nn/make_policy.h"
+#include "flotilla/nn/torch/plugin.h"
 
 namespace flotilla {
 namespace {

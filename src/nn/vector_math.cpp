@@ -1,6 +1,6 @@
-#include "nn/vector_math.h"
+#include "flotilla/nn/vector_math.h"
 
-#include "nn/fused/kernel.h"
+#include "flotilla/nn/fused/kernel.h"
 
 namespace flotilla {
 

@@ -1,4 +1,4 @@
-#include "train/checkpoint.h"
+#include "flotilla/train/checkpoint.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,11 +9,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/base64.h"
-#include "core/error.h"
-#include "core/file.h"
-#include "core/sha256.h"
-#include "nn/safetensors.h"
+#include "flotilla/core/base64.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
+#include "flotilla/core/sha256.h"
+#include "flotilla/nn/safetensors.h"
 
 namespace flotilla {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "train/trainer.h"
+#include "flotilla/train/trainer.h"
 
 namespace flotilla {
 

@@ -1,11 +1,11 @@
-#include "train/collector.h"
+#include "flotilla/train/collector.h"
 
 #include <fmt/format.h>
 
 #include <cstring>
 
-#include "core/clock.h"
-#include "core/error.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/core/error.h"
 
 namespace flotilla {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "nn/policy.h"
-#include "train/rollout.h"
+#include "flotilla/nn/policy.h"
+#include "flotilla/train/rollout.h"
 
 namespace flotilla {
 

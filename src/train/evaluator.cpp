@@ -1,11 +1,11 @@
-#include "train/evaluator.h"
+#include "flotilla/train/evaluator.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/clock.h"
-#include "core/error.h"
-#include "core/system.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/system.h"
 
 namespace flotilla {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "nn/policy.h"
-#include "train/rollout.h"
+#include "flotilla/nn/policy.h"
+#include "flotilla/train/rollout.h"
 
 namespace flotilla {
 

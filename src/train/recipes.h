@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "env/registry.h"
-#include "train/run_config.h"
+#include "flotilla/env/registry.h"
+#include "flotilla/train/run_config.h"
 
 namespace flotilla {
 

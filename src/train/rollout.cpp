@@ -1,4 +1,4 @@
-#include "train/rollout.h"
+#include "flotilla/train/rollout.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/error.h"
+#include "flotilla/core/error.h"
 
 namespace flotilla {
 

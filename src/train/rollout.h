@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "algo/ppo.h"
-#include "env/vec_env.h"
+#include "flotilla/algo/ppo.h"
+#include "flotilla/env/vec_env.h"
 
 namespace flotilla {
 

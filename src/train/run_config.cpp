@@ -1,11 +1,11 @@
-#include "train/run_config.h"
+#include "flotilla/train/run_config.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/system.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/system.h"
 
 namespace flotilla {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <string>
 
-#include "algo/ppo.h"
-#include "core/config.h"
-#include "env/registry.h"
-#include "env/vec_env.h"
-#include "train/evaluator.h"
+#include "flotilla/algo/ppo.h"
+#include "flotilla/core/config.h"
+#include "flotilla/env/registry.h"
+#include "flotilla/env/vec_env.h"
+#include "flotilla/train/evaluator.h"
 
 namespace flotilla {
 

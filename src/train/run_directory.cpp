@@ -1,4 +1,4 @@
-#include "train/run_directory.h"
+#include "flotilla/train/run_directory.h"
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -9,8 +9,8 @@
 #include <ctime>
 #include <filesystem>
 
-#include "core/error.h"
-#include "core/file.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
 
 namespace flotilla {
 namespace {

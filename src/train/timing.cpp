@@ -1,4 +1,4 @@
-#include "train/timing.h"
+#include "flotilla/train/timing.h"
 
 #include <fmt/format.h>
 

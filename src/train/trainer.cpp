@@ -1,12 +1,12 @@
-#include "train/trainer.h"
+#include "flotilla/train/trainer.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/clock.h"
-#include "core/error.h"
-#include "core/system.h"
-#include "nn/make_policy.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/system.h"
+#include "flotilla/nn/make_policy.h"
 
 namespace flotilla {
 namespace {

@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "algo/ppo.h"
-#include "nn/policy.h"
-#include "train/collector.h"
-#include "train/evaluator.h"
-#include "train/rollout.h"
-#include "train/run_config.h"
-#include "train/timing.h"
+#include "flotilla/algo/ppo.h"
+#include "flotilla/nn/policy.h"
+#include "flotilla/train/collector.h"
+#include "flotilla/train/evaluator.h"
+#include "flotilla/train/rollout.h"
+#include "flotilla/train/run_config.h"
+#include "flotilla/train/timing.h"
 
 namespace flotilla {
 

@@ -12,10 +12,10 @@
 #include <map>
 #include <thread>
 
-#include "core/clock.h"
-#include "core/rng.h"
-#include "domains/domains.h"
-#include "env/random_run.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/core/rng.h"
+#include "flotilla/domains/domains.h"
+#include "flotilla/env/random_run.h"
 
 namespace flotilla {
 namespace {

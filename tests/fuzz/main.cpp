@@ -31,10 +31,10 @@
 #include <string>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/file.h"
-#include "core/text.h"
-#include "env/failure.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/core/file.h"
+#include "flotilla/core/text.h"
+#include "flotilla/env/failure.h"
 #include "fuzz/mutator.h"
 #include "fuzz/readers.h"
 #include "support/build.h"

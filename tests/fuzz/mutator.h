@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/rng.h"
+#include "flotilla/core/rng.h"
 
 namespace flotilla::fuzz {
 

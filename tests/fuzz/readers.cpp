@@ -9,11 +9,11 @@
 #include <span>
 #include <stdexcept>
 
-#include "core/text.h"
-#include "env/replay.h"
-#include "nn/safetensors.h"
+#include "flotilla/core/text.h"
+#include "flotilla/env/replay.h"
+#include "flotilla/nn/safetensors.h"
+#include "flotilla/train/run_config.h"
 #include "support/batch.h"
-#include "train/run_config.h"
 
 namespace flotilla::fuzz {
 namespace {

@@ -1,9 +1,9 @@
 // The recipes learn: scores of the final policy over 100 evaluation episodes.
 #include <gtest/gtest.h>
 
+#include "flotilla/train/recipes.h"
+#include "flotilla/train/trainer.h"
 #include "support/batch.h"
-#include "train/recipes.h"
-#include "train/trainer.h"
 
 namespace flotilla::test {
 namespace {

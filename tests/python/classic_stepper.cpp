@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "domains/classic/cartpole.h"
-#include "domains/classic/pendulum.h"
+#include "flotilla/domains/classic/cartpole.h"
+#include "flotilla/domains/classic/pendulum.h"
 
 namespace {
 

@@ -14,9 +14,9 @@
 #include <sstream>
 #include <string>
 
-#include "core/error.h"
-#include "core/file.h"
-#include "nn/safetensors.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
+#include "flotilla/nn/safetensors.h"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "domains/domains.h"
-#include "env/vec_env.h"
+#include "flotilla/domains/domains.h"
+#include "flotilla/env/vec_env.h"
 #include "support/build.h"
 #include "support/test_envs.h"
 

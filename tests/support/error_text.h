@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "core/error.h"
+#include "flotilla/core/error.h"
 
 namespace flotilla::test {
 

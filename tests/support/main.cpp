@@ -1,7 +1,7 @@
 // main() of every test program: a test, or a worker of one.
 #include <gtest/gtest.h>
 
-#include "env/worker.h"
+#include "flotilla/env/worker.h"
 #include "support/batch.h"
 
 int main(int argc, char** argv) {

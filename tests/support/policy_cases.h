@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "nn/fused/fused_policy.h"
-#include "nn/make_policy.h"
+#include "flotilla/core/error.h"
+#include "flotilla/nn/fused/fused_policy.h"
+#include "flotilla/nn/make_policy.h"
 #include "support/slow_policy.h"
 
 namespace flotilla::test {

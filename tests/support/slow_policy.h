@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "core/rng.h"
-#include "nn/policy.h"
+#include "flotilla/core/rng.h"
+#include "flotilla/nn/policy.h"
 
 namespace flotilla::test {
 

@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/clock.h"
-#include "env/env.h"
-#include "env/registry.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/env/env.h"
+#include "flotilla/env/registry.h"
 
 namespace flotilla::test {
 

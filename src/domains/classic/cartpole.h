@@ -10,8 +10,8 @@
 #include <limits>
 #include <numbers>
 
-#include "domains/classic/choice.h"
-#include "env/env.h"
+#include "flotilla/domains/classic/choice.h"
+#include "flotilla/env/env.h"
 
 namespace flotilla::classic {
 

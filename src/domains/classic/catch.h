@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "domains/classic/choice.h"
-#include "env/env.h"
+#include "flotilla/domains/classic/choice.h"
+#include "flotilla/env/env.h"
 
 namespace flotilla::classic {
 

@@ -1,12 +1,12 @@
-#include "domains/classic/classic.h"
+#include "flotilla/domains/classic/classic.h"
 
-#include "domains/classic/cartpole.h"
-#include "domains/classic/catch.h"
-#include "domains/classic/corners.h"
-#include "domains/classic/faulty.h"
-#include "domains/classic/maze.h"
-#include "domains/classic/pendulum.h"
-#include "domains/classic/regions.h"
+#include "flotilla/domains/classic/cartpole.h"
+#include "flotilla/domains/classic/catch.h"
+#include "flotilla/domains/classic/corners.h"
+#include "flotilla/domains/classic/faulty.h"
+#include "flotilla/domains/classic/maze.h"
+#include "flotilla/domains/classic/pendulum.h"
+#include "flotilla/domains/classic/regions.h"
 
 namespace flotilla {
 

@@ -1,7 +1,7 @@
 // The classic environments: small, well known, and fast enough to show what the engine costs.
 #pragma once
 
-#include "env/registry.h"
+#include "flotilla/env/registry.h"
 
 namespace flotilla {
 

@@ -2,7 +2,7 @@
 // 0,1,2,3 is 9.40, in 60 steps.
 #pragma once
 
-#include "domains/classic/grid_world.h"
+#include "flotilla/domains/classic/grid_world.h"
 
 namespace flotilla::classic {
 

@@ -1,4 +1,4 @@
-#include "domains/classic/faulty.h"
+#include "flotilla/domains/classic/faulty.h"
 
 #include <csignal>
 #include <cstdlib>

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <string>
 
-#include "domains/classic/choice.h"
-#include "env/env.h"
+#include "flotilla/domains/classic/choice.h"
+#include "flotilla/env/env.h"
 
 namespace flotilla::classic {
 

@@ -1,8 +1,8 @@
-#include "domains/classic/grid_world.h"
+#include "flotilla/domains/classic/grid_world.h"
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "flotilla/core/error.h"
 
 namespace flotilla::classic {
 namespace {

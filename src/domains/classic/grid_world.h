@@ -25,8 +25,8 @@
 #include <string>
 #include <vector>
 
-#include "domains/classic/choice.h"
-#include "env/env.h"
+#include "flotilla/domains/classic/choice.h"
+#include "flotilla/env/env.h"
 
 namespace flotilla::classic {
 

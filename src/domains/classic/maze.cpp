@@ -1,8 +1,8 @@
-#include "domains/classic/maze.h"
+#include "flotilla/domains/classic/maze.h"
 
 #include <limits>
 
-#include "core/rng.h"
+#include "flotilla/core/rng.h"
 
 namespace flotilla::classic {
 namespace {

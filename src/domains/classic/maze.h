@@ -2,7 +2,7 @@
 // layout_seed alone, so that all envs of a run share one maze.
 #pragma once
 
-#include "domains/classic/grid_world.h"
+#include "flotilla/domains/classic/grid_world.h"
 
 namespace flotilla::classic {
 

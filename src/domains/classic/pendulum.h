@@ -10,7 +10,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "env/env.h"
+#include "flotilla/env/env.h"
 
 namespace flotilla::classic {
 

@@ -1,7 +1,7 @@
 // Regions: visit the four 6 x 6 corner regions of a 20 x 20 grid from its middle.
 #pragma once
 
-#include "domains/classic/grid_world.h"
+#include "flotilla/domains/classic/grid_world.h"
 
 namespace flotilla::classic {
 

@@ -1,4 +1,4 @@
-#include "nn/fused/fused_policy.h"
+#include "flotilla/nn/fused/fused_policy.h"
 
 #include <algorithm>
 #include <array>
@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/error.h"
-#include "core/rng.h"
-#include "nn/make_policy.h"
-#include "nn/optimiser_state.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/rng.h"
+#include "flotilla/nn/make_policy.h"
+#include "flotilla/nn/optimiser_state.h"
 
 namespace flotilla::fused {
 namespace {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "core/arena.h"
-#include "nn/fused/kernel.h"
-#include "nn/fused/layout.h"
-#include "nn/policy.h"
+#include "flotilla/core/arena.h"
+#include "flotilla/nn/fused/kernel.h"
+#include "flotilla/nn/fused/layout.h"
+#include "flotilla/nn/policy.h"
 
 namespace flotilla::fused {
 

@@ -1,9 +1,9 @@
-#include "nn/fused/kernel.h"
+#include "flotilla/nn/fused/kernel.h"
 
 #include <cstdlib>
 #include <string>
 
-#include "core/error.h"
+#include "flotilla/core/error.h"
 
 namespace flotilla::fused {
 

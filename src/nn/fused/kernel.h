@@ -5,8 +5,8 @@
 // the cache. A row's arithmetic is the same wherever it stands in a tile.
 #pragma once
 
-#include "core/random_words.h"
-#include "nn/fused/plan.h"
+#include "flotilla/core/random_words.h"
+#include "flotilla/nn/fused/plan.h"
 
 namespace flotilla::fused {
 

@@ -1,16 +1,16 @@
 #include <immintrin.h>
 
-#include "nn/fused/kernel.h"
+#include "flotilla/nn/fused/kernel.h"
 
 namespace flotilla::fused {
 namespace avx2 {
 namespace {
 
-#include "nn/fused/simd.h"
+#include "flotilla/nn/fused/simd.h"
 
 constexpr int kBlockRows = 6, kBlockVectors = 2;
 
-#include "nn/fused/kernel_body.h"
+#include "flotilla/nn/fused/kernel_body.h"
 
 }  // namespace
 }  // namespace avx2

@@ -4,11 +4,11 @@
 #pragma once
 
 // clang-format off
-#include "nn/fused/body/products.h"
-#include "nn/fused/body/tile.h"
-#include "nn/fused/body/categorical.h"
-#include "nn/fused/body/gaussian.h"
-#include "nn/fused/body/act.h"
-#include "nn/fused/body/learn.h"
-#include "nn/fused/body/optimise.h"
+#include "flotilla/nn/fused/body/products.h"
+#include "flotilla/nn/fused/body/tile.h"
+#include "flotilla/nn/fused/body/categorical.h"
+#include "flotilla/nn/fused/body/gaussian.h"
+#include "flotilla/nn/fused/body/act.h"
+#include "flotilla/nn/fused/body/learn.h"
+#include "flotilla/nn/fused/body/optimise.h"
 // clang-format on

@@ -1,14 +1,14 @@
-#include "nn/fused/kernel.h"
+#include "flotilla/nn/fused/kernel.h"
 
 namespace flotilla::fused {
 namespace portable {
 namespace {
 
-#include "nn/fused/simd.h"
+#include "flotilla/nn/fused/simd.h"
 
 constexpr int kBlockRows = 4, kBlockVectors = 2;
 
-#include "nn/fused/kernel_body.h"
+#include "flotilla/nn/fused/kernel_body.h"
 
 }  // namespace
 }  // namespace portable

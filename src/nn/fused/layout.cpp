@@ -1,4 +1,4 @@
-#include "nn/fused/layout.h"
+#include "flotilla/nn/fused/layout.h"
 
 #include <algorithm>
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "nn/fused/plan.h"
-#include "nn/network.h"
-#include "nn/parameters.h"
+#include "flotilla/nn/fused/plan.h"
+#include "flotilla/nn/network.h"
+#include "flotilla/nn/parameters.h"
 
 namespace flotilla::fused {
 

@@ -9,7 +9,7 @@
 #include <numbers>
 #include <vector>
 
-#include "nn/network.h"
+#include "flotilla/nn/network.h"
 
 namespace flotilla::torch_nn {
 

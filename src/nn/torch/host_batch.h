@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "nn/network.h"
-#include "nn/normaliser.h"
+#include "flotilla/nn/network.h"
+#include "flotilla/nn/normaliser.h"
 
 namespace flotilla::torch_nn {
 

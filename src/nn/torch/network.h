@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "nn/parameters.h"
-#include "nn/policy.h"
+#include "flotilla/core/error.h"
+#include "flotilla/nn/parameters.h"
+#include "flotilla/nn/policy.h"
 
 namespace flotilla::torch_nn {
 

@@ -1,7 +1,7 @@
 // The one function of the libtorch plugin, libflotilla_torch.so.
 #pragma once
 
-#include "nn/make_policy.h"
+#include "flotilla/nn/make_policy.h"
 
 namespace flotilla {
 

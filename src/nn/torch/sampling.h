@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "core/random_words.h"
-#include "core/rng.h"
-#include "nn/policy.h"
+#include "flotilla/core/random_words.h"
+#include "flotilla/core/rng.h"
+#include "flotilla/nn/policy.h"
 
 namespace flotilla::torch_nn {
 

@@ -10,13 +10,13 @@
 #include <cstring>
 #include <mutex>
 
-#include "core/error.h"
-#include "nn/optimiser_state.h"
-#include "nn/torch/distribution.h"
-#include "nn/torch/host_batch.h"
-#include "nn/torch/network.h"
-#include "nn/torch/plugin.h"
-#include "nn/torch/sampling.h"
+#include "flotilla/core/error.h"
+#include "flotilla/nn/optimiser_state.h"
+#include "flotilla/nn/torch/distribution.h"
+#include "flotilla/nn/torch/host_batch.h"
+#include "flotilla/nn/torch/network.h"
+#include "flotilla/nn/torch/plugin.h"
+#include "flotilla/nn/torch/sampling.h"
 
 namespace flotilla {
 namespace {

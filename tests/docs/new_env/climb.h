@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "env/env.h"
+#include "flotilla/env/env.h"
 
 class Climb {
  public:

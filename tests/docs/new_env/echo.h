@@ -1,5 +1,5 @@
 #pragma once
-#include "env/env.h"
+#include "flotilla/env/env.h"
 
 // A bit is shown; repeating it pays 1. An episode takes ten rounds.
 class Echo {

@@ -1,7 +1,7 @@
 #include <cstdio>
 
-#include "env/conformance.h"
-#include "env/worker.h"
+#include "flotilla/env/conformance.h"
+#include "flotilla/env/worker.h"
 #include "hike.h"
 
 int main(int argc, char** argv) {

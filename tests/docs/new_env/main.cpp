@@ -4,8 +4,8 @@
 
 #include "climb.h"
 #include "echo.h"
-#include "env/conformance.h"
-#include "env/worker.h"
+#include "flotilla/env/conformance.h"
+#include "flotilla/env/worker.h"
 #include "hike.h"
 #include "table.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "env/vec_env.h"
+#include "flotilla/env/vec_env.h"
 
 namespace {
 

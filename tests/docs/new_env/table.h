@@ -1,6 +1,6 @@
 // The table of docs/autoreset.md, made by stepping Climb.
 #pragma once
 
-#include "env/registry.h"
+#include "flotilla/env/registry.h"
 
 void print_autoreset_table(const flotilla::EnvType& climb);

@@ -1,4 +1,4 @@
-#include "algo/advantage.h"
+#include "flotilla/algo/advantage.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/rng.h"
+#include "flotilla/core/rng.h"
 
 namespace flotilla {
 namespace {

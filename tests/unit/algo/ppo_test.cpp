@@ -1,6 +1,6 @@
 // PPO: the loss against finite differences, one recorded update of another implementation, and
 // the order in which phases, epochs and minibatches are worked through.
-#include "algo/ppo.h"
+#include "flotilla/algo/ppo.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "algo/ppo_objective.h"
-#include "core/rng.h"
-#include "nn/make_policy.h"
+#include "flotilla/algo/ppo_objective.h"
+#include "flotilla/core/rng.h"
+#include "flotilla/nn/make_policy.h"
 #include "support/build.h"
 #include "support/error_text.h"
 

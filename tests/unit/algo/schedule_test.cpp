@@ -1,4 +1,4 @@
-#include "algo/schedule.h"
+#include "flotilla/algo/schedule.h"
 
 #include <gtest/gtest.h>
 

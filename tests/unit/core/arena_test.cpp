@@ -1,4 +1,4 @@
-#include "core/arena.h"
+#include "flotilla/core/arena.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/system.h"
-#include "core/text.h"
+#include "flotilla/core/system.h"
+#include "flotilla/core/text.h"
 #include "support/build.h"
 #include "support/child.h"
 #include "support/error_text.h"

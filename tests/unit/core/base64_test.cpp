@@ -1,9 +1,9 @@
-#include "core/base64.h"
+#include "flotilla/core/base64.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
-#include "core/rng.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/rng.h"
 #include "support/error_text.h"
 
 namespace flotilla {

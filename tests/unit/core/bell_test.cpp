@@ -1,10 +1,10 @@
-#include "core/bell.h"
+#include "flotilla/core/bell.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "core/arena.h"
+#include "flotilla/core/arena.h"
 #include "support/child.h"
 
 namespace flotilla {

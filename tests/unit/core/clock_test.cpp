@@ -1,4 +1,4 @@
-#include "core/clock.h"
+#include "flotilla/core/clock.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "core/config.h"
+#include "flotilla/core/config.h"
 
 #include <gtest/gtest.h>
 
@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/rng.h"
-#include "core/sha256.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/rng.h"
+#include "flotilla/core/sha256.h"
 
 namespace flotilla {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/file.h"
+#include "flotilla/core/file.h"
 
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
+#include "flotilla/core/error.h"
 #include "support/child.h"
 #include "support/error_text.h"
 

@@ -1,4 +1,4 @@
-#include "core/log.h"
+#include "flotilla/core/log.h"
 
 #include <gtest/gtest.h>
 

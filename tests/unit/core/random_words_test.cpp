@@ -1,8 +1,8 @@
-#include "core/random_words.h"
+#include "flotilla/core/random_words.h"
 
 #include <gtest/gtest.h>
 
-#include "core/rng.h"
+#include "flotilla/core/rng.h"
 
 namespace flotilla {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/rng.h"
+#include "flotilla/core/rng.h"
 
 #include <gtest/gtest.h>
 

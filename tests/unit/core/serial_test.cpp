@@ -1,4 +1,4 @@
-#include "core/serial.h"
+#include "flotilla/core/serial.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/rng.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/rng.h"
 
 namespace flotilla {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/system.h"
+#include "flotilla/core/system.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "core/text.h"
+#include "flotilla/core/text.h"
 #include "support/child.h"
 #include "support/error_text.h"
 

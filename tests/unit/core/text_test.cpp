@@ -1,4 +1,4 @@
-#include "core/text.h"
+#include "flotilla/core/text.h"
 
 #include <gtest/gtest.h>
 

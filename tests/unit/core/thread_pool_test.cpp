@@ -1,4 +1,4 @@
-#include "core/thread_pool.h"
+#include "flotilla/core/thread_pool.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -7,9 +7,9 @@
 #include <numeric>
 #include <string>
 
-#include "core/alloc_count.h"
-#include "core/error.h"
-#include "core/rng.h"
+#include "flotilla/core/alloc_count.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/rng.h"
 #include "support/build.h"
 #include "support/child.h"
 #include "support/error_text.h"

@@ -1,4 +1,4 @@
-#include "env/actions.h"
+#include "flotilla/env/actions.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "core/rng.h"
+#include "flotilla/core/rng.h"
 #include "support/error_text.h"
 
 namespace flotilla {

@@ -1,13 +1,13 @@
 // The conformance kit passes every shipped env and catches every broken one, and the back ends
 // agree on the trajectory of each.
-#include "env/conformance.h"
+#include "flotilla/env/conformance.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "core/alloc_count.h"
-#include "env/random_run.h"
+#include "flotilla/core/alloc_count.h"
+#include "flotilla/env/random_run.h"
 #include "support/batch.h"
 
 namespace flotilla::test {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <iterator>
 
-#include "env/replay.h"
+#include "flotilla/env/replay.h"
 #include "support/batch.h"
 #include "support/build.h"
 #include "support/error_text.h"

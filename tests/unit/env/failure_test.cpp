@@ -1,6 +1,6 @@
 // Environments that throw or hang, in every back end: who is named, what the row says, what
 // becomes of the others.
-#include "env/failure.h"
+#include "flotilla/env/failure.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "env/random_run.h"
+#include "flotilla/env/random_run.h"
 #include "support/batch.h"
 #include "support/error_text.h"
 

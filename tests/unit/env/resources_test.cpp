@@ -4,9 +4,9 @@
 
 #include <fstream>
 
-#include "core/alloc_count.h"
-#include "core/system.h"
-#include "env/random_run.h"
+#include "flotilla/core/alloc_count.h"
+#include "flotilla/core/system.h"
+#include "flotilla/env/random_run.h"
 #include "support/batch.h"
 #include "support/build.h"
 

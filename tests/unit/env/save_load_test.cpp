@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-#include "core/serial.h"
-#include "env/kernel.h"
+#include "flotilla/core/serial.h"
+#include "flotilla/env/kernel.h"
 #include "support/batch.h"
 #include "support/error_text.h"
 

@@ -1,5 +1,5 @@
 // What an env looks like from outside: spaces, spec, registry and the options of a VecEnv.
-#include "env/spec.h"
+#include "flotilla/env/spec.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <limits>
 #include <set>
 
-#include "core/system.h"
-#include "env/registry.h"
-#include "env/vec_env.h"
+#include "flotilla/core/system.h"
+#include "flotilla/env/registry.h"
+#include "flotilla/env/vec_env.h"
 #include "support/batch.h"
 #include "support/error_text.h"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "nn/vector_math.h"
+#include "flotilla/nn/vector_math.h"
 #include "support/policy_cases.h"
 
 namespace flotilla::test {

@@ -1,8 +1,8 @@
-#include "nn/make_policy.h"
+#include "flotilla/nn/make_policy.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "flotilla/core/error.h"
 #include "support/error_text.h"
 
 namespace flotilla {

@@ -1,8 +1,8 @@
-#include "nn/network.h"
+#include "flotilla/nn/network.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "flotilla/core/error.h"
 #include "support/error_text.h"
 
 namespace flotilla {

@@ -1,4 +1,4 @@
-#include "nn/normaliser.h"
+#include "flotilla/nn/normaliser.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <limits>
 #include <span>
 
-#include "core/error.h"
-#include "core/rng.h"
-#include "nn/network.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/rng.h"
+#include "flotilla/nn/network.h"
 #include "support/error_text.h"
 
 namespace flotilla {

@@ -1,11 +1,11 @@
-#include "nn/parameters.h"
+#include "flotilla/nn/parameters.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
 
-#include "core/error.h"
+#include "flotilla/core/error.h"
 #include "support/error_text.h"
 
 namespace flotilla {

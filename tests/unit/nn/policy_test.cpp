@@ -1,6 +1,6 @@
 // What every kernel must do alike: networks of all kinds and shapes, forwards, backwards and over
 // many updates, against the slow twin and against each other.
-#include "nn/policy.h"
+#include "flotilla/nn/policy.h"
 
 #include <gtest/gtest.h>
 

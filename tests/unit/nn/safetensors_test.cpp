@@ -1,4 +1,4 @@
-#include "nn/safetensors.h"
+#include "flotilla/nn/safetensors.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "core/file.h"
-#include "core/system.h"
-#include "nn/optimiser_state.h"
+#include "flotilla/core/file.h"
+#include "flotilla/core/system.h"
+#include "flotilla/nn/optimiser_state.h"
 #include "support/build.h"
 #include "support/error_text.h"
 

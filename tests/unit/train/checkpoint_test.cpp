@@ -1,6 +1,6 @@
 // Checkpoints: a run that goes on from one, and files that were torn, altered or are of another
 // run.
-#include "train/checkpoint.h"
+#include "flotilla/train/checkpoint.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "flotilla/train/recipes.h"
 #include "support/batch.h"
 #include "support/error_text.h"
-#include "train/recipes.h"
 
 namespace flotilla::test {
 namespace {

@@ -1,12 +1,12 @@
 // The training loop: the same parameters for any layout, first ratios of one, limits, and numbers
 // that are none.
-#include "train/trainer.h"
+#include "flotilla/train/trainer.h"
 
 #include <gtest/gtest.h>
 
+#include "flotilla/train/recipes.h"
 #include "support/batch.h"
 #include "support/error_text.h"
-#include "train/recipes.h"
 
 namespace flotilla::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "domains/classic/catch.h"
+#include "flotilla/domains/classic/catch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "domains/classic/faulty.h"
+#include "flotilla/domains/classic/faulty.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

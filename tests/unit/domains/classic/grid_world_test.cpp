@@ -6,10 +6,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/error.h"
-#include "domains/classic/corners.h"
-#include "domains/classic/maze.h"
-#include "domains/classic/regions.h"
+#include "flotilla/core/error.h"
+#include "flotilla/domains/classic/corners.h"
+#include "flotilla/domains/classic/maze.h"
+#include "flotilla/domains/classic/regions.h"
 #include "play.h"
 
 namespace flotilla::classic {

@@ -1,6 +1,6 @@
 // Golden numbers recorded from Gymnasium 1.4.0 with NumPy 2.4.6. Where they were recorded they hold
 // to the last bit; the tolerances leave room for the sin and cos of another C library.
-#include "domains/classic/pendulum.h"
+#include "flotilla/domains/classic/pendulum.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "env/env.h"
+#include "flotilla/env/env.h"
 
 namespace flotilla::classic {
 

@@ -1,17 +1,17 @@
-// flotilla: the command line program.
+#include "flotilla/cli/program.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 
-#include "cli/command.h"
-#include "cli/version.h"
-#include "core/error.h"
-#include "core/system.h"
-#include "core/text.h"
-#include "domains/domains.h"
-#include "env/worker.h"
+#include "flotilla/cli/command.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/system.h"
+#include "flotilla/core/text.h"
+#include "flotilla/core/version.h"
+#include "flotilla/env/worker.h"
 
 namespace flotilla {
 
@@ -105,14 +105,14 @@ int run(int argc, char** argv, Program& program) {
 }
 
 }  // namespace
-}  // namespace flotilla
 
-int main(int argc, char** argv) {
-  flotilla::Program program;
-  flotilla::register_domains(program.registry);
-  if (const auto status = flotilla::run_if_worker(argc, argv, program.registry)) return *status;
+int run_program(int argc, char** argv, Registry registry) {
+  Program program{.registry = std::move(registry)};
+  if (const auto status = run_if_worker(argc, argv, program.registry)) return *status;
   // A file-size limit shows as an error where memory is reserved, not as a signal.
   std::signal(SIGXFSZ, SIG_IGN);
-  flotilla::install_interrupt_handler(flotilla::kInterruptGraceSeconds);
-  return flotilla::run(argc, argv, program);
+  install_interrupt_handler(kInterruptGraceSeconds);
+  return run(argc, argv, program);
 }
+
+}  // namespace flotilla
