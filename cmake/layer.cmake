@@ -4,6 +4,9 @@
 # directory that holds one symbolic link, to that layer's folder. So `#include "flotilla/env/spec.h"` from
 # core does not compile.
 
+include(GNUInstallDirs)
+
+# For this project alone; who links an installed layer chooses his own warnings.
 add_library(flotilla_flags INTERFACE)
 target_compile_options(flotilla_flags INTERFACE -Wall -Wextra -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
@@ -25,7 +28,8 @@ function(flotilla_expose target folder)
   set(view ${PROJECT_BINARY_DIR}/layers/${folder})
   file(MAKE_DIRECTORY ${view}/flotilla)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${folder} ${view}/flotilla/${folder} SYMBOLIC)
-  target_include_directories(${target} PUBLIC ${view})
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${view}>
+                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
 
 # flotilla_layer(FOLDER LINK ... [WITHOUT folders in it that are targets of their own])
@@ -37,5 +41,7 @@ function(flotilla_layer folder)
   endforeach()
   add_library(flotilla_${folder} STATIC ${sources})
   flotilla_expose(flotilla_${folder} ${folder})
-  target_link_libraries(flotilla_${folder} PUBLIC ${ARG_LINK} PRIVATE flotilla_flags)
+  target_link_libraries(flotilla_${folder} PUBLIC ${ARG_LINK}
+                        PRIVATE $<BUILD_INTERFACE:flotilla_flags>)
+  set_property(GLOBAL APPEND PROPERTY FLOTILLA_LAYERS ${folder}) # for cmake/install.cmake
 endfunction()

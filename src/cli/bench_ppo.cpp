@@ -10,6 +10,7 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
 #include "flotilla/train/recipes.h"
+#include "flotilla/train/summary.h"
 
 namespace flotilla {
 namespace {
@@ -77,7 +78,7 @@ void bench_ppo(const Program& program, const RunArguments& arguments, double sec
 void add_bench_ppo_command(CLI::App& bench, Program& program) {
   CLI::App* command = bench.add_subcommand("ppo", "training steps: env, policy, optimiser");
   struct State {
-    RunArguments run{RunArguments::Limits::kNone};
+    RunArguments run{RunArguments::For::kBench};
     double seconds = 2;
     bool json = false;
   };

@@ -18,6 +18,10 @@ struct Program {
 
 void add_list_command(CLI::App& app, Program& program);
 void add_train_command(CLI::App& app, Program& program);
+void add_eval_command(CLI::App& app, Program& program);
+void add_plot_command(CLI::App& app, Program& program);
+void add_compare_command(CLI::App& app, Program& program);
+void add_export_command(CLI::App& app, Program& program);
 void add_bench_command(CLI::App& app, Program& program);
 void add_bench_ppo_command(CLI::App& bench, Program& program);  // of the bench command
 void add_check_command(CLI::App& app, Program& program);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 #include <sstream>
 
@@ -24,6 +25,7 @@ void print_all(const Registry& registry) {
   }
   fmt::print("\nrecipes, for 'flotilla train NAME':\n");
   for (const Recipe& recipe : recipes()) {
+    if (std::ranges::count(registry.types(), env_name(recipe), &EnvType::name) == 0) continue;
     fmt::print("{:<10} {:<18} {}\n", recipe.name, env_name(recipe), summary(recipe));
   }
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 
 #include "flotilla/cli/command.h"
 #include "flotilla/core/error.h"
@@ -21,13 +22,15 @@ constexpr unsigned kInterruptGraceSeconds = 5;
 namespace {
 
 constexpr const char* kFooter =
-    "The launcher script ./flotilla adds: build, test, format, clean, doctor.\n"
     "Exit status: 0 ok, 1 a check failed, 2 usage, 3 environment failure, 4 data file,\n"
     "5 numeric failure, 70 refused by the system, 130 interrupted.";
 
+// The program's own name in front of errors: a user's may be another one.
+std::string g_name = "flotilla";
+
 // Says it on stderr, which may be closed.
 int fail(const std::string& message, ErrorCode code) {
-  std::fputs(("flotilla: " + message + "\n").c_str(), stderr);
+  std::fputs((g_name + ": " + message + "\n").c_str(), stderr);
   return exit_status(code);
 }
 
@@ -78,12 +81,16 @@ std::string find_unknown(const CLI::App& app, int argc, char** argv) {
 
 int run(int argc, char** argv, Program& program) {
   CLI::App app("Flotilla trains reinforcement-learning policies on many environments at once.",
-               "flotilla");
+               g_name);
   app.set_version_flag("--version", kVersionLine);
   app.require_subcommand(1);
   app.footer(kFooter);
   add_list_command(app, program);
   add_train_command(app, program);
+  add_eval_command(app, program);
+  add_plot_command(app, program);
+  add_compare_command(app, program);
+  add_export_command(app, program);
   add_check_command(app, program);
   add_bench_command(app, program);
   add_doctor_command(app, program);
@@ -108,6 +115,7 @@ int run(int argc, char** argv, Program& program) {
 
 int run_program(int argc, char** argv, Registry registry) {
   Program program{.registry = std::move(registry)};
+  if (argc > 0) g_name = std::filesystem::path(argv[0]).filename();
   if (const auto status = run_if_worker(argc, argv, program.registry)) return *status;
   // A file-size limit shows as an error where memory is reserved, not as a signal.
   std::signal(SIGXFSZ, SIG_IGN);

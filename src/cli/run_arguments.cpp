@@ -1,22 +1,21 @@
 #include "flotilla/cli/run_arguments.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cstdlib>
 
 #include "flotilla/core/error.h"
-#include "flotilla/core/system.h"
 #include "flotilla/train/recipes.h"
 
 namespace flotilla {
 namespace {
 
-Schema flag_schema(RunArguments::Limits limits) {
+Schema flag_schema(RunArguments::For purpose) {
   Schema schema = VecOptions::schema();
-  if (limits == RunArguments::Limits::kOffered) {
+  if (purpose == RunArguments::For::kTraining) {
     schema.integer("steps", 0, {0, INT64_MAX}, "steps of all envs together")
-        .integer("episodes", 0, {0, INT64_MAX}, "episodes of all envs together");
+        .integer("episodes", 0, {0, INT64_MAX}, "episodes of all envs together")
+        .integer("checkpoint_every", 0, {0, INT64_MAX}, "steps of all envs between checkpoints");
   }
   schema.integer("seed", 0, {0, INT64_MAX}, "of everything that is drawn")
       .choice("algo", "ppo", {"ppo"}, "the learning algorithm")
@@ -25,35 +24,63 @@ Schema flag_schema(RunArguments::Limits limits) {
   return schema;
 }
 
+bool is_assignment(const std::string& text) { return text.find('=') != std::string::npos; }
+
 }  // namespace
 
-RunArguments::RunArguments(Limits limits) : limits_(limits), flags_(flag_schema(limits)) {}
+RunArguments::RunArguments(For purpose) : purpose_(purpose), flags_(flag_schema(purpose)) {}
 
 void RunArguments::add_to(CLI::App& command) {
-  command.add_option("run", what_, "recipe, environment or YAML file ('flotilla list' shows them)")
-      ->required();
+  command.add_option("run", what_, "recipe, environment or YAML file ('flotilla list' shows them)");
   command.add_option("overrides", overrides_,
                      "key=value settings ('flotilla list NAME --keys' shows all)");
   flags_.add_to(command, {{"num_envs", "--n-envs"},
                           {"workers", "--num-workers"},
-                          {"start_method", "--parallel-start-method"}});
-  if (limits_ == Limits::kOffered) {
-    command.add_option("--duration", duration_, "wall time to train for: 90s, 10m, 2h");
-  }
+                          {"start_method", "--parallel-start-method"},
+                          {"checkpoint_every", "--save-interval"}});
+  if (purpose_ != For::kTraining) return;
+  command.add_option("--duration", duration_, "wall time to train for: 90s, 10m, 2h");
+  command.add_option("--resume", resume_, "directory of a run to go on with");
+  command.add_option("--from-step", from_step_,
+                     "with --resume: from this checkpoint instead of the last one");
 }
 
 Config RunArguments::config(const Registry& registry, bool plain) const {
+  if (what_.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "say what to train: a recipe, an environment or a YAML file ('flotilla list' shows "
+                "them), or --resume and the directory of a run");
+  }
+  if (from_step_) throw Error(ErrorCode::kUsage, "--from-step needs --resume");
   Config config = load_run_config(registry, what_, plain, overrides_);
+  apply_options(config);
+  return config;
+}
+
+void RunArguments::adjust(const Registry& registry, Config& config) const {
+  if (is_assignment(what_)) {
+    config.apply_override(what_);
+  } else if (!what_.empty()) {
+    const std::string env = load_run_config(registry, what_, false, {}).get_text("env.name");
+    if (const std::string& old = config.get_text("env.name"); env != old) {
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("the run in '{}' is of {}, '{}' is of {}", resume_, old, what_, env));
+    }
+  }
+  for (const std::string& assignment : overrides_) config.apply_override(assignment);
+  apply_options(config);
+}
+
+void RunArguments::apply_options(Config& config) const {
   bool steps = false, other_limit = !duration_.empty();
   for (const auto& [name, value] : flags_.given()) {
-    config.set(name, value);
+    config.set(name == "checkpoint_every" ? "checkpoint.every" : name, value);
     steps |= name == "steps";
     other_limit |= name == "episodes";
   }
   if (!duration_.empty()) config.set("duration_s", fmt::to_string(parse_duration(duration_)));
   // Asking for episodes or a duration means: not the recipe's number of steps.
   if (other_limit && !steps) config.set("steps", "0");
-  return config;
 }
 
 double parse_duration(const std::string& text) {
@@ -66,33 +93,6 @@ double parse_duration(const std::string& text) {
                 "--duration: expected a time such as 90s, 10m or 2h, got '" + text + "'");
   }
   return number * scale;
-}
-
-std::string run_header(const RunConfig& run, const RunShape& shape) {
-  const std::string workers =
-      shape.workers > 0 ? fmt::format(", {} workers", shape.workers) : std::string();
-  return fmt::format("{} x {}, {} back end{}, {} threads; {}, {}-{} {}{}, {} (policy={}); seed {}",
-                     shape.num_envs, run.type.name, shape.backend, workers, shape.threads, run.algo,
-                     run.network.inputs, fmt::join(run.network.hidden, "-"),
-                     run.network.activation == Activation::kTanh ? "tanh" : "relu",
-                     run.network.shared ? " shared" : "", shape.policy_kernel, run.policy,
-                     run.seed);
-}
-
-nlohmann::ordered_json machine_json(const RunShape& shape) {
-  nlohmann::ordered_json json = {{"cpu", cpu_model()}, {"cores", cpu_count()},
-                                 {"gpu", nullptr},     {"compiler", __VERSION__},
-                                 {"torch", nullptr},   {"blas_kernel", nullptr}};
-  // "torch 1.13.0 cpu, OpenBLAS SkylakeX"
-  const std::string& kernel = shape.policy_kernel;
-  if (!kernel.starts_with("torch ")) return json;
-  const size_t version = kernel.find(' ') + 1, comma = kernel.find(", ");
-  json["torch"] = kernel.substr(version, kernel.find(' ', version) - version);
-  if (comma != std::string::npos) json["blas_kernel"] = kernel.substr(comma + 2);
-  if (const std::string gpu = gpu_model(); kernel.ends_with(" cuda") && !gpu.empty()) {
-    json["gpu"] = gpu;
-  }
-  return json;
 }
 
 }  // namespace flotilla

@@ -9,14 +9,17 @@
 
 #include "flotilla/cli/run_arguments.h"
 #include "flotilla/core/clock.h"
-#include "flotilla/core/log.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
 #include "flotilla/core/system.h"
-#include "flotilla/core/version.h"
 #include "flotilla/train/recipes.h"
-#include "flotilla/train/run_directory.h"
+#include "flotilla/train/run.h"
+#include "flotilla/train/summary.h"
 
 namespace flotilla {
 namespace {
+
+constexpr size_t kMaxSummary = 1u << 20u;
 
 // A run does not end because nobody reads its messages any more.
 void say(const std::string& text) {
@@ -48,67 +51,12 @@ class ProgressLine {
   uint64_t shown_ns_ = now_ns();
 };
 
-nlohmann::ordered_json eval_json(const Evaluation& eval) {
-  return {{"episodes", eval.episodes},
-          {"mean", eval.mean},
-          {"std", eval.std},
-          {"ci95", eval.ci95},
-          {"mean_length", eval.mean_length}};
-}
-
-// A run that saw no episode end has no return.
-nlohmann::ordered_json return_json(const Progress& progress, double value) {
-  if (progress.episodes == 0) return nullptr;
-  return value;
-}
-
-nlohmann::ordered_json summary_json(const RunConfig& run, const Trainer& trainer,
-                                    const Evaluation& eval, double wall_s) {
+void print_end(const Run& run) {
+  const Trainer& trainer = run.trainer();
   const Progress& progress = trainer.progress();
-  const RunShape shape = trainer.shape();
-  const Timing timing = trainer.timing();
-  return {{"domain", run.type.name},
-          {"algo", run.algo},
-          {"backend", shape.backend},
-          {"policy", shape.fused ? "fused" : "torch"},
-          {"kernel", shape.policy_kernel},
-          {"device", run.device},
-          {"num_envs", shape.num_envs},
-          {"workers", shape.workers},
-          {"threads", shape.threads},
-          {"seed", run.seed},
-          {"steps", progress.steps},
-          {"episodes", progress.episodes},
-          {"updates", progress.updates},
-          {"wall_s", wall_s},
-          {"steps_per_s", static_cast<double>(progress.steps) / progress.wall_s},
-          {"collect_s", timing.collect_s()},
-          {"learn_s", timing.learn_s()},
-          {"timing",
-           {{"step_s", timing.step_s},
-            {"infer_s", timing.infer_s},
-            {"wait_s", timing.wait_s},
-            {"gae_s", timing.advantage_s},
-            {"update_s", timing.update_s},
-            {"eval_s", timing.eval_s},
-            {"other_s", timing.other_s}}},
-          {"bottleneck", bottleneck(timing, shape)},
-          {"env_failures", progress.env_failures},
-          {"return_mean_100", return_json(progress, progress.return_mean)},
-          {"return_best", return_json(progress, progress.return_best)},
-          {"eval", eval_json(eval)},
-          {"peak_rss_mb", static_cast<double>(peak_resident_bytes()) / 1e6},
-          {"params_sha256", trainer.params_sha256()},
-          {"config_sha256", run.config.sha256()},
-          {"version", kVersionLine},
-          {"machine", machine_json(shape)}};
-}
-
-void print_end(const Trainer& trainer, const Evaluation& eval, const std::string& path,
-               double wall_s) {
-  const Progress& progress = trainer.progress();
+  const Evaluation& eval = run.evaluation();
   fmt::print("{} steps, {} episodes, {} updates in {:.2f} s: {:.1f} k steps/s\n", progress.steps,
-             progress.episodes, progress.updates, wall_s,
+             progress.episodes, progress.updates, run.wall_s(),
              static_cast<double>(progress.steps) / progress.wall_s * 1e-3);
   if (progress.episodes == 0) {
     fmt::print("no episode ended");
@@ -124,33 +72,58 @@ void print_end(const Trainer& trainer, const Evaluation& eval, const std::string
   }
   fmt::print("\n\n{}\n{}\n\n", trainer.timing().tree(),
              bottleneck(trainer.timing(), trainer.shape()));
-  fmt::print("parameters {}\nrun directory {}\n", trainer.params_sha256(), path);
+  fmt::print("parameters {}\nrun directory {}\n", trainer.params_sha256(), run.path());
 }
 
-void train(const Program& program, const RunArguments& arguments, std::string out, bool json) {
-  const uint64_t start = now_ns();
-  std::signal(SIGPIPE, SIG_IGN);  // nobody reads the progress any more: no reason to stop training
-  const Config config = arguments.config(program.registry, false);
-  const RunConfig run(env_of(program.registry, config), config);
-  Trainer trainer(run);
-  if (out.empty()) out = make_run_path(run.type.name, run.seed);
-  const RunDirectory directory(out);
-  if (run.vec.crash_dir == kDefaultCrashDir) {
-    trainer.set_crash_dir(out + "/" + kDefaultCrashDir);
+constexpr const char* kInterruptNotice =
+    "\nflotilla: interrupted: this update ends, then a checkpoint is written (again: stop at "
+    "once)\n";
+
+std::unique_ptr<Run> open_run(const Program& program, const RunArguments& arguments,
+                              const std::string& out) {
+  if (!arguments.resume().empty()) {
+    if (!out.empty()) throw Error(ErrorCode::kUsage, "--out and --resume exclude each other");
+    const auto adjust = [&](Config& config) { arguments.adjust(program.registry, config); };
+    return Run::resume(program.registry, arguments.resume(), adjust, arguments.from_step());
   }
-  directory.write("config.yaml", run.config.to_yaml());
-  say(run_header(run, trainer.shape()) + "\n");
+  const Config config = arguments.config(program.registry, false);
+  return std::make_unique<Run>(RunConfig(env_of(program.registry, config), config), out);
+}
+
+void print_begin(const Run& run) {
+  say(run_header(run.config(), run.trainer().shape()) + "\n");
+  if (const int64_t steps = run.trainer().progress().steps; steps > 0) {
+    say(fmt::format("going on after {} steps\n", steps));
+  }
+  for (const std::string& change : run.changes()) say("changed: " + change + "\n");
+}
+
+// One line, as --json promises.
+std::string on_one_line(const std::string& json) {
+  return nlohmann::ordered_json::parse(json).dump();
+}
+
+void train(const Program& program, const RunArguments& arguments, const std::string& out,
+           bool json) {
+  std::signal(SIGPIPE, SIG_IGN);  // nobody reads the progress any more: no reason to stop training
+  const std::unique_ptr<Run> run = open_run(program, arguments, out);
+  if (run->was_finished()) {
+    say(fmt::format("'{}' is finished: {} steps\n", run->path(), run->trainer().progress().steps));
+    if (json) {
+      fmt::print("{}\n", on_one_line(read_whole_file(run->path() + "/summary.json", kMaxSummary)));
+    }
+    return;
+  }
+  print_begin(*run);
+  wait_for_interrupted_work(kInterruptNotice);
   ProgressLine line;
-  trainer.train([&line](const Progress& progress) { line.show(progress); });
+  run->train([&line](const Progress& progress) { line.show(progress); });
   line.clear();
-  const Evaluation eval = trainer.evaluate();
-  const double wall_s = static_cast<double>(now_ns() - start) * 1e-9;
-  const nlohmann::ordered_json summary = summary_json(run, trainer, eval, wall_s);
-  directory.write("summary.json", summary.dump(2) + "\n");
+  const std::string summary = run->finish();
   if (json) {
-    fmt::print("{}\n", summary.dump());
+    fmt::print("{}\n", on_one_line(summary));
   } else {
-    print_end(trainer, eval, directory.path(), wall_s);
+    print_end(*run);
   }
 }
 
@@ -159,7 +132,7 @@ void train(const Program& program, const RunArguments& arguments, std::string ou
 void add_train_command(CLI::App& app, Program& program) {
   CLI::App* command = app.add_subcommand("train", "train a policy");
   struct State {
-    RunArguments run{RunArguments::Limits::kOffered};
+    RunArguments run{RunArguments::For::kTraining};
     std::string out;
     bool json = false;
   };

@@ -295,6 +295,8 @@ void Config::load_yaml_file(const std::string& path) {
   load_yaml_text(read_config_file(path), path);
 }
 
+std::string Config::text(std::string_view name) const { return yaml_scalar(value(name)); }
+
 std::string Config::to_yaml() const {
   // Keys of one group stand together, where the first of them stands in the schema.
   std::vector<const Key*> rest;

@@ -89,6 +89,9 @@ class Config {
   bool get_boolean(std::string_view name) const;
   const std::string& get_text(std::string_view name) const;  // text and choice keys
 
+  // The value of a key of any type, as to_yaml() writes it.
+  std::string text(std::string_view name) const;
+
   // The values of the keys under `prefix` as a config of its own, whose schema was included there.
   Config part(const std::string& prefix, const Schema& schema) const;
 

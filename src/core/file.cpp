@@ -44,7 +44,7 @@ class Descriptor {
   int fd_;
 };
 
-// False, and errno, when not all of it is on the disk.
+// False, and errno, when not all of it could be written.
 bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
@@ -52,10 +52,10 @@ bool write_all(int fd, std::string_view bytes) {
     if (wrote < 0) return false;
     bytes.remove_prefix(static_cast<size_t>(wrote));
   }
-  return ::fsync(fd) == 0;
+  return true;
 }
 
-bool sync_directory(int fd) {
+bool sync_entries(int fd) {
   // Some file systems cannot, and say so with EINVAL.
   return ::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
 }
@@ -117,14 +117,53 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
   if (fd < 0) cannot_write(path, errno);
   Descriptor file(fd);
   const bool replaced =
-      write_all(file.get(), bytes) && file.close() &&
+      write_all(file.get(), bytes) && ::fsync(file.get()) == 0 && file.close() &&
       ::renameat(directory.get(), part.c_str(), directory.get(), name.c_str()) == 0;
   if (!replaced) {
     const int error = errno;
     ::unlinkat(directory.get(), part.c_str(), 0);
     cannot_write(path, error);
   }
-  if (!sync_directory(directory.get())) cannot_write(path, errno);
+  if (!sync_entries(directory.get())) cannot_write(path, errno);
+}
+
+void write_file(const std::string& path, std::string_view bytes, bool sync) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const bool written = file.is_open() && write_all(file.get(), bytes) &&
+                       (!sync || ::fsync(file.get()) == 0) && file.close();
+  if (!written) cannot_write(path, errno);
+}
+
+void sync_directory(const std::string& path) {
+  const Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.is_open() || !sync_entries(directory.get())) cannot_write(path, errno);
+}
+
+AppendFile::AppendFile(std::string path)
+    : path_(std::move(path)),
+      fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+  if (fd_ < 0) cannot_write(path_, errno);
+}
+
+AppendFile::~AppendFile() {
+  write_all(fd_, pending_);  // nobody is left to be told
+  ::close(fd_);
+}
+
+void AppendFile::append(std::string_view bytes) {
+  constexpr size_t kMany = 1u << 16u;
+  pending_ += bytes;
+  if (pending_.size() >= kMany) flush();
+}
+
+void AppendFile::flush() {
+  const bool written = write_all(fd_, pending_);
+  pending_.clear();
+  if (!written) cannot_write(path_, errno);
+}
+
+void AppendFile::sync() const {
+  if (::fsync(fd_) != 0) cannot_write(path_, errno);
 }
 
 }  // namespace flotilla

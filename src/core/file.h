@@ -22,4 +22,32 @@ std::string read_whole_file(const std::string& path, size_t limit);
 // Thread safety: any number of writers, also of the same file; the last rename wins.
 void write_file_atomically(const std::string& path, std::string_view bytes);
 
+// Writes a file that nobody reads before a directory around it is renamed. `sync`: returns when it
+// is on the disk. Throws Error(kData) that names the file and the reason.
+void write_file(const std::string& path, std::string_view bytes, bool sync);
+
+// A directory's own entries reach the disk only when it is synced, too. Throws Error(kData).
+void sync_directory(const std::string& path);
+
+// A file that grows at its end. Bytes are collected and written at flush(), or when there are many.
+// Every failure is an Error(kData) that names the file.
+class AppendFile {
+ public:
+  // Opens the file, or makes it.
+  explicit AppendFile(std::string path);
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  void append(std::string_view bytes);
+  void flush();
+  void sync() const;  // what was flushed is on the disk
+
+ private:
+  std::string path_;
+  std::string pending_;
+  int fd_ = -1;
+};
+
 }  // namespace flotilla

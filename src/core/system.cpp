@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -48,11 +50,22 @@ uint64_t cgroup_available() {
 
 std::atomic<int> g_interrupts{0};
 std::atomic<unsigned> g_grace_s{0};
+std::atomic<const char*> g_notice{nullptr};
+
+void say(const char* text) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
+}
 
 // For SIGINT, SIGTERM, and the alarm that the first of them sets.
-void on_interrupt(int) {
-  if (g_interrupts.fetch_add(1) > 0) _exit(exit_status(ErrorCode::kInterrupted));
+void on_interrupt(int signal) {
+  const int error = errno;
+  if (g_interrupts.fetch_add(1) > 0) {
+    if (signal == SIGALRM) say("flotilla: interrupted, but did not end: stopped\n");
+    _exit(exit_status(ErrorCode::kInterrupted));
+  }
+  if (const char* notice = g_notice.load()) say(notice);
   alarm(g_grace_s.load());
+  errno = error;
 }
 
 }  // namespace
@@ -124,6 +137,11 @@ void install_interrupt_handler(unsigned grace_s) {
   struct sigaction action {};
   action.sa_handler = on_interrupt;
   for (const int signal : {SIGINT, SIGTERM, SIGALRM}) sigaction(signal, &action, nullptr);
+}
+
+void wait_for_interrupted_work(const char* notice) {
+  g_grace_s.store(0);  // alarm(0) sets none
+  g_notice.store(notice);
 }
 
 bool interrupted() { return g_interrupts.load(std::memory_order_relaxed) > 0; }

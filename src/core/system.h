@@ -24,4 +24,8 @@ void require_memory(uint64_t bytes, const std::string& what);
 void install_interrupt_handler(unsigned grace_s);
 bool interrupted();
 
+// For work that wants to end by itself: the first signal prints `notice` on stderr and waits for as
+// long as it takes. `notice` must stay.
+void wait_for_interrupted_work(const char* notice);
+
 }  // namespace flotilla

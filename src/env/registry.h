@@ -2,6 +2,7 @@
 // and by a user's own program.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -31,10 +32,10 @@ class Registry {
  public:
   void add(EnvType type);  // throws Error(kInternal) when the name is taken
   const EnvType& find(const std::string& name) const;  // throws Error(kUsage) "did you mean"
-  const std::vector<EnvType>& types() const { return types_; }
+  const std::deque<EnvType>& types() const { return types_; }
 
  private:
-  std::vector<EnvType> types_;
+  std::deque<EnvType> types_;  // references to one outlive the next add()
 };
 
 }  // namespace flotilla

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -11,6 +12,7 @@
 #include "flotilla/core/text.h"
 #include "flotilla/env/local_vec_env.h"
 #include "flotilla/env/process_vec_env.h"
+#include "flotilla/env/worker_process.h"
 
 namespace flotilla {
 namespace {
@@ -415,6 +417,11 @@ std::unique_ptr<VecEnv> make_vec_env(const EnvType& type, const Config& config,
                                      const VecOptions& options, const ArenaLayout& layout) {
   options.validate();
   if (options.backend == Backend::kProcesses) {
+    if (std::getenv(kWorkerVariable) != nullptr) {
+      throw Error(ErrorCode::kUsage,
+                  "worker processes are this program itself: its main() must begin with "
+                  "run_if_worker() or run_program()");
+    }
     return std::make_unique<ProcessVecEnv>(type, config, options, layout);
   }
   return std::make_unique<LocalVecEnv>(type, config, options, layout);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "flotilla/core/error.h"
+#include "flotilla/env/worker_process.h"
 
 namespace flotilla {
 namespace {
@@ -131,6 +132,7 @@ std::vector<std::string> worker_arguments(int fd, size_t bytes, size_t control_o
 
 std::optional<int> run_if_worker(int argc, char** argv, const Registry& registry) {
   if (argc != 6 || std::strcmp(argv[1], kWorkerFlag) != 0) return std::nullopt;
+  ::unsetenv(kWorkerVariable);
   int fd = 0, index = 0;
   size_t bytes = 0, control_offset = 0;
   if (!parse(argv[2], fd) || !parse(argv[3], bytes) || !parse(argv[4], control_offset) ||

@@ -74,9 +74,14 @@ pid_t spawn_worker(int segment_fd, std::vector<std::string> arguments) {
   std::vector<char*> argv{program.data()};
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
+  std::vector<char*> environment;
+  for (char** each = environ; *each != nullptr; ++each) environment.push_back(*each);
+  std::string mark = std::string(kWorkerVariable) + "=1";
+  environment.push_back(mark.data());
+  environment.push_back(nullptr);
   pid_t pid = -1;
   const int refusal =
-      posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
+      posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environment.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   errno = refusal;

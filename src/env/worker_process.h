@@ -12,6 +12,10 @@
 
 namespace flotilla {
 
+// Set in the environment of a worker until run_if_worker() has seen that it is one. Whoever finds
+// it later is a program that does not call that function: it must not start workers in turn.
+constexpr const char* kWorkerVariable = "FLOTILLA_IS_WORKER";
+
 // Starts this same program as a worker. The segment is its only inherited file besides stderr;
 // what an env prints goes there too, so that stdout stays the caller's.
 pid_t spawn_worker(int segment_fd, std::vector<std::string> arguments);

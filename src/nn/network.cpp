@@ -1,6 +1,7 @@
 #include "flotilla/nn/network.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <numeric>
@@ -134,6 +135,18 @@ NetworkSpec NetworkSpec::from(const Config& config, const std::string& prefix, c
   spec.normalise_obs = config.get_boolean(prefix + "normalise_obs");
   if (spec.squash) require_squashable(prefix + "squash", env);
   return spec;
+}
+
+Config NetworkSpec::to_config() const {
+  Config config(schema());
+  config.set("hidden", fmt::format("{}", fmt::join(hidden, ",")));
+  config.set("activation", activation == Activation::kRelu ? "relu" : "tanh");
+  config.set("shared", shared ? "true" : "false");
+  config.set("init", init == Init::kDefault ? "default" : "orthogonal");
+  config.set("log_std", fmt::to_string(log_std));
+  config.set("squash", squash ? "true" : "false");
+  config.set("normalise_obs", normalise_obs ? "true" : "false");
+  return config;
 }
 
 }  // namespace flotilla

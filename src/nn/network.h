@@ -44,6 +44,8 @@ struct NetworkSpec {
   static Schema schema();
   // Throws Error(kUsage) that names the key, for widths of 0 and the like.
   static NetworkSpec from(const Config& config, const std::string& prefix, const EnvSpec& env);
+  // The keys with their values, as from() reads them.
+  Config to_config() const;
 };
 
 }  // namespace flotilla

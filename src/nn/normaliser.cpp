@@ -1,5 +1,6 @@
 #include "flotilla/nn/normaliser.h"
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 
@@ -99,6 +100,11 @@ void RunningMoments::load(Reader& reader) {
 void ObsNormaliser::load(Reader& reader) {
   moments_.load(reader);
   refresh();
+}
+
+void ObsNormaliser::set(std::span<const float> mean, std::span<const float> scale) {
+  std::ranges::copy(mean, mean_.begin());
+  std::ranges::copy(scale, scale_.begin());
 }
 
 void ObsNormaliser::refresh() {

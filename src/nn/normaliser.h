@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "flotilla/core/serial.h"
@@ -55,6 +56,9 @@ class ObsNormaliser {
 
   void save(Writer& writer) const { moments_.save(writer); }
   void load(Reader& reader);
+  // Normalises by these from now on, without the moments they came from: for acting, not for going
+  // on with training. REQUIRES: one of each per column.
+  void set(std::span<const float> mean, std::span<const float> scale);
 
  private:
   void refresh();

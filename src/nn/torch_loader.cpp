@@ -37,7 +37,8 @@ void prepare_environment() {
 #endif
 }
 
-// Beside the program, or above it, where the programs of the tests look.
+// Beside the program, or above it, where the programs of the tests look. Installed, it is found by
+// its bare name in the run path of the program (cmake/install.cmake).
 fs::path find_file() {
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
@@ -57,8 +58,9 @@ MakeTorchPolicy* open_plugin() {
   const fs::path file = find_file();
   void* plugin = dlopen(file.empty() ? kFile : file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (plugin == nullptr) {
-    if (file.empty()) throw Error(ErrorCode::kUsage, kMissing);
-    throw Error(ErrorCode::kUsage, "cannot open libtorch: " + last_refusal());
+    const std::string why = last_refusal();  // begins with the file that could not be opened
+    if (why.starts_with(kFile)) throw Error(ErrorCode::kUsage, kMissing);
+    throw Error(ErrorCode::kUsage, "cannot open libtorch: " + why);
   }
   void* factory = dlsym(plugin, kMakeTorchPolicy);
   if (factory == nullptr) throw Error(ErrorCode::kUsage, "not our plugin: " + last_refusal());

@@ -1,99 +1,57 @@
 #include "flotilla/train/checkpoint.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
-#include "flotilla/core/base64.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/sha256.h"
+#include "flotilla/core/version.h"
 #include "flotilla/nn/safetensors.h"
 
 namespace flotilla {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kState = "state.json";
 constexpr const char* kPrefix = "step_";
+constexpr const char* kPart = ".part";
 constexpr size_t kLargestFile = size_t{4} << 30;
 
 [[noreturn]] void refuse(const std::string& file, const std::string& why) {
   throw Error(ErrorCode::kData, file + ": " + why);
 }
 
-// A directory's own entries reach the disk only when it is synced, too.
-void sync_directory(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) throw_errno(ErrorCode::kData, "cannot open " + path);
-  const bool synced = ::fsync(fd) == 0;
-  ::close(fd);
-  if (!synced) throw_errno(ErrorCode::kData, "cannot sync " + path);
+void make_directory(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) refuse("cannot make " + path, error.message());
 }
 
-std::string encode_model(const Policy& policy, const EnvSpec& env) {
-  TensorFile file;
-  file.tensors = store(policy.parameters());
-  file.metadata = {{"format", std::to_string(Checkpoints::kFormat)},
-                   {"env", env.name},
-                   {"spec_sha256", env.sha256()},
-                   {"action", env.action.describe()},
-                   {"params_sha256", sha256(policy.parameters())}};
-  if (policy.spec().normalise_obs) {
-    const size_t columns = policy.obs_normaliser().moments().columns();
-    file.tensors.push_back(
-        store("obs_normaliser.mean", std::span(policy.obs_normaliser().mean(), columns)));
-    file.tensors.push_back(
-        store("obs_normaliser.scale", std::span(policy.obs_normaliser().scale(), columns)));
-  }
-  return encode_safetensors(file);
+// The step in the name of a checkpoint's directory.
+std::optional<int64_t> step_in(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  int64_t step = 0;
+  const char* first = name.data() + std::string_view(kPrefix).size();
+  const char* last = name.data() + name.size();
+  const auto [end, problem] = std::from_chars(first, last, step);
+  if (problem != std::errc() || end != last || first == last) return std::nullopt;
+  return step;
 }
 
-// Over everything but the checksum itself.
-std::string checksum(Json state) {
-  state.erase("sha256");
-  return sha256_hex(state.dump());
-}
-
-template <class T>
-T field(const Json& json, const char* name, const std::string& file) {
-  try {
-    return json.at(name).get<T>();
-  } catch (const nlohmann::json::exception&) {
-    refuse(file, std::string("the field '") + name + "' is missing or of another type");
+void require_env(const CheckpointState& state, const EnvSpec& env, const std::string& path) {
+  if (state.env != env.name) {
+    refuse(path, fmt::format("is of '{}', this run is of '{}'", state.env, env.name));
   }
-}
-
-Json read_state(const std::string& path) {
-  const Json state = Json::parse(read_whole_file(path, kLargestFile), nullptr, false);
-  if (!state.is_object()) refuse(path, "is not a JSON object");
-  const auto format = field<int64_t>(state, "format", path);
-  if (format != Checkpoints::kFormat) {
-    refuse(path, fmt::format("has format {}, this program reads {}", format, Checkpoints::kFormat));
+  if (state.spec_sha256 != env.sha256()) {
+    refuse(path, "is of '" + env.name + "' with other observations, actions or limits");
   }
-  if (field<std::string>(state, "sha256", path) != checksum(state)) {
-    refuse(path, "does not match its checksum");
-  }
-  return state;
-}
-
-std::string read_checked(const std::string& directory, const char* name, const Json& state) {
-  const std::string path = directory + "/" + name;
-  std::string bytes = read_whole_file(path, kLargestFile);
-  const auto files = field<Json>(state, "files", directory + "/" + kState);
-  if (field<std::string>(files, name, directory + "/" + kState) != sha256_hex(bytes)) {
-    refuse(path, "does not match its checksum");
-  }
-  return bytes;
 }
 
 // The tensors of a file that the trainer has, by name.
@@ -105,6 +63,34 @@ Tensors matching(const TensorFile& file, const Tensors& wanted) {
 
 }  // namespace
 
+Checkpoint take_checkpoint(const Trainer& trainer, const RunConfig& run,
+                           const std::optional<BestEvaluation>& best) {
+  const EnvSpec& env = trainer.env_spec();
+  Checkpoint checkpoint{
+      .step = trainer.progress().steps, .model = {}, .optimizer = {}, .state = {}};
+  checkpoint.model = encode_policy(trainer.policy(), env,
+                                   {.env = env.name,
+                                    .env_config = run.env_config.to_yaml(),
+                                    .time_limit = run.vec.time_limit,
+                                    .seed = run.seed});
+  TensorFile moments;
+  moments.tensors = store(trainer.policy().optimiser());
+  checkpoint.optimizer = encode_safetensors(moments);
+  Writer writer;
+  trainer.save(writer);
+  checkpoint.state = encode_state({.step = checkpoint.step,
+                                   .env = env.name,
+                                   .spec_sha256 = env.sha256(),
+                                   .config = run.config.to_yaml(),
+                                   .kernel = trainer.policy().kernel(),
+                                   .version = kVersionLine,
+                                   .best = best,
+                                   .files = {{kModel, sha256_hex(checkpoint.model)},
+                                             {kOptimizer, sha256_hex(checkpoint.optimizer)}},
+                                   .run = writer.buffer()});
+  return checkpoint;
+}
+
 Checkpoints::Checkpoints(const std::string& run_directory)
     : directory_(run_directory + "/checkpoints") {}
 
@@ -112,38 +98,23 @@ std::string Checkpoints::path(int64_t step) const {
   return directory_ + "/" + kPrefix + std::to_string(step);
 }
 
-void Checkpoints::write(const Trainer& trainer, const RunConfig& run) const {
-  const std::string target = path(trainer.progress().steps);
-  const std::string part = target + ".part";
+std::string Checkpoints::model_path(int64_t step) const { return path(step) + "/" + kModel; }
+std::string Checkpoints::state_path(int64_t step) const { return path(step) + "/" + kState; }
+
+void Checkpoints::write(const Checkpoint& checkpoint, bool sync) const {
+  const std::string target = path(checkpoint.step);
+  const std::string part = target + kPart;
   std::error_code error;
-  fs::create_directories(directory_, error);
-  if (error) throw Error(ErrorCode::kData, "cannot make " + directory_ + ": " + error.message());
-  fs::remove_all(part, error);
-  fs::create_directory(part, error);
-  if (error) throw Error(ErrorCode::kData, "cannot make " + part + ": " + error.message());
   try {
-    const std::string model = encode_model(trainer.policy(), trainer.env_spec());
-    TensorFile moments;
-    moments.tensors = store(trainer.policy().optimiser());
-    const std::string optimizer = encode_safetensors(moments);
-    Writer writer;
-    trainer.save(writer);
-    Json state = {{"format", kFormat},
-                  {"step", trainer.progress().steps},
-                  {"env", trainer.env_spec().name},
-                  {"spec_sha256", trainer.env_spec().sha256()},
-                  {"config", run.config.to_yaml()},
-                  {"config_sha256", run.config.sha256()},
-                  {"params_sha256", trainer.params_sha256()},
-                  {"files", {{kModel, sha256_hex(model)}, {kOptimizer, sha256_hex(optimizer)}}},
-                  {"run", to_base64(writer.buffer())}};
-    state["sha256"] = checksum(state);
-    write_file_atomically(part + "/" + kModel, model);
-    write_file_atomically(part + "/" + kOptimizer, optimizer);
-    write_file_atomically(part + "/" + kState, state.dump(1) + "\n");
-    fs::remove_all(target);
-    fs::rename(part, target);
-    sync_directory(directory_);
+    make_directory(part);
+    write_file(part + "/" + kModel, checkpoint.model, sync);
+    write_file(part + "/" + kOptimizer, checkpoint.optimizer, sync);
+    write_file(part + "/" + kState, checkpoint.state, sync);
+    if (sync) sync_directory(part);
+    fs::remove_all(target, error);
+    fs::rename(part, target, error);
+    if (error) refuse("cannot write " + target, error.message());
+    if (sync) sync_directory(directory_);
   } catch (...) {
     fs::remove_all(part, error);
     throw;
@@ -154,13 +125,7 @@ std::vector<int64_t> Checkpoints::steps() const {
   std::vector<int64_t> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory_, error)) {
-    const std::string name = entry.path().filename();
-    if (!name.starts_with(kPrefix)) continue;
-    int64_t step = 0;
-    const char *first = name.data() + std::string_view(kPrefix).size(),
-               *last = name.data() + name.size();
-    const auto [end, problem] = std::from_chars(first, last, step);
-    if (problem == std::errc() && end == last && first != last) found.push_back(step);
+    if (const auto step = step_in(entry.path().filename())) found.push_back(*step);
   }
   std::ranges::sort(found);
   return found;
@@ -175,27 +140,68 @@ void Checkpoints::prune(int keep, const std::vector<int64_t>& spared) const {
   }
 }
 
-void Checkpoints::load(int64_t step, Trainer& trainer, const RunConfig& run) const {
-  const std::string directory = path(step), state_path = directory + "/" + kState;
-  const Json state = read_state(state_path);
-  const EnvSpec& env = trainer.env_spec();
-  const auto env_name = field<std::string>(state, "env", state_path);
-  if (env_name != env.name) {
-    refuse(state_path, fmt::format("is of '{}', this run is of '{}'", env_name, env.name));
+void Checkpoints::cut(int64_t step) const {
+  std::vector<fs::path> doomed;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory_, error)) {
+    const std::string name = entry.path().filename();
+    const auto found = step_in(name);
+    if (name.ends_with(kPart) || (found && *found > step)) doomed.push_back(entry.path());
   }
-  if (field<std::string>(state, "spec_sha256", state_path) != env.sha256()) {
-    refuse(state_path, "is of '" + env.name + "' with other observations, actions or limits");
+  for (const fs::path& each : doomed) fs::remove_all(each, error);
+}
+
+CheckpointState Checkpoints::read_state(int64_t step) const {
+  const std::string path = state_path(step);
+  return decode_state(read_whole_file(path, kLargestFile), path);
+}
+
+std::string Checkpoints::read_checked(int64_t step, const char* name,
+                                      const CheckpointState& state) const {
+  const std::string path = this->path(step) + "/" + name;
+  std::string bytes = read_whole_file(path, kLargestFile);
+  const auto expected = state.files.find(name);
+  if (expected == state.files.end() || expected->second != sha256_hex(bytes)) {
+    refuse(path, "does not match its checksum");
   }
-  const std::string model_path = directory + "/" + kModel;
-  const std::string optimizer_path = directory + "/" + kOptimizer;
-  const TensorFile model = decode_safetensors(read_checked(directory, kModel, state), model_path);
-  const TensorFile moments =
-      decode_safetensors(read_checked(directory, kOptimizer, state), optimizer_path);
-  const std::vector<std::byte> bytes = from_base64(field<std::string>(state, "run", state_path));
-  const Tensors parameters = matching(model, make_parameters(run.network));
-  trainer.policy().set_parameters(parameters);
-  trainer.policy().set_optimiser(matching(moments, trainer.policy().optimiser()));
-  Reader reader(bytes, state_path);
+  return bytes;
+}
+
+PolicyFile Checkpoints::read_policy(int64_t step) const {
+  return decode_policy(read_checked(step, kModel, read_state(step)), model_path(step));
+}
+
+void Checkpoints::require_whole(int64_t step) const {
+  const CheckpointState state = read_state(step);
+  read_checked(step, kModel, state);
+  read_checked(step, kOptimizer, state);
+}
+
+std::optional<int64_t> Checkpoints::last_whole_before(int64_t step) const {
+  std::vector<int64_t> all = steps();
+  std::ranges::reverse(all);
+  for (const int64_t each : all) {
+    if (each >= step) continue;
+    try {
+      require_whole(each);
+      return each;
+    } catch (const Error&) {
+    }
+  }
+  return std::nullopt;
+}
+
+void Checkpoints::load(int64_t step, Trainer& trainer) const {
+  const CheckpointState state = read_state(step);
+  require_env(state, trainer.env_spec(), state_path(step));
+  const PolicyFile policy = decode_policy(read_checked(step, kModel, state), model_path(step));
+  require_fit(policy, trainer.env_spec());
+  const TensorFile moments = decode_safetensors(read_checked(step, kOptimizer, state),
+                                                this->path(step) + "/" + kOptimizer);
+  const Tensors optimiser = matching(moments, trainer.policy().optimiser());
+  load_policy(policy, trainer.policy());
+  trainer.policy().set_optimiser(optimiser);
+  Reader reader(state.run, state_path(step));
   trainer.load(reader);
 }
 

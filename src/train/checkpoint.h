@@ -1,40 +1,65 @@
 // Checkpoints of a run: RUN/checkpoints/step_N/ with
-//   model.safetensors      parameters and normalisers; what acting needs
+//   model.safetensors      the policy: what acting needs (nn/policy_file.h)
 //   optimizer.safetensors  Adam's moments and step counts
 //   state.json             everything else of the run, and the SHA-256 of the two files
 //
 // A checkpoint is written to a temporary directory, synced and renamed: it is there whole or not at
 // all. Reading checks every file against its checksum before anything of the run is changed; an
-// altered, torn or foreign one is an Error(kData) that names the file and offers the one before it.
+// altered, torn or foreign one is an Error(kData) that names the file.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "flotilla/nn/policy_file.h"
+#include "flotilla/train/checkpoint_state.h"
 #include "flotilla/train/trainer.h"
 
 namespace flotilla {
 
+// The contents of a checkpoint, before they are written or after they were read and checked.
+struct Checkpoint {
+  int64_t step = 0;
+  std::string model, optimizer, state;
+};
+
+// The state after the trainer's last update.
+Checkpoint take_checkpoint(const Trainer& trainer, const RunConfig& run,
+                           const std::optional<BestEvaluation>& best);
+
 class Checkpoints {
  public:
-  static constexpr int kFormat = 1;
-
   // `run_directory` need not hold any yet.
   explicit Checkpoints(const std::string& run_directory);
 
-  // Writes the state after the trainer's last update as step_N.
-  void write(const Trainer& trainer, const RunConfig& run) const;
+  // `sync`: returns when it is on the disk, so that it outlives a crash of the machine.
+  // Thread safety: may run beside anything but another member that writes or deletes.
+  void write(const Checkpoint& checkpoint, bool sync) const;
   // Deletes all but the last `keep`, and those of a step in `spared`.
   void prune(int keep, const std::vector<int64_t>& spared) const;
+  // Deletes those behind `step`, and what is left of one that was being written.
+  void cut(int64_t step) const;
 
   std::vector<int64_t> steps() const;  // of the checkpoints there are, ascending
   std::string path(int64_t step) const;
+  std::string model_path(int64_t step) const;
+
+  CheckpointState read_state(int64_t step) const;
+  // The policy alone, checked against the checksum in the state.
+  PolicyFile read_policy(int64_t step) const;
+  // Throws Error(kData) unless all of its files are as they were written.
+  void require_whole(int64_t step) const;
+  // The last before `step` that is whole.
+  std::optional<int64_t> last_whole_before(int64_t step) const;
 
   // Puts a trainer of the same environment and network into the state of that checkpoint.
-  void load(int64_t step, Trainer& trainer, const RunConfig& run) const;
+  void load(int64_t step, Trainer& trainer) const;
 
  private:
+  std::string state_path(int64_t step) const;
+  std::string read_checked(int64_t step, const char* name, const CheckpointState& state) const;
   std::string directory_;
 };
 

@@ -1,104 +1,150 @@
 #include "flotilla/train/evaluator.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 namespace {
 
 constexpr int kEnvsAtOnce = 128;
-// Keeps evaluation's seeds apart from training's.
-constexpr uint64_t kSeedOffset = 0x5851F42D4C957F2D;
+constexpr const char* kNever = "never";
 
-void summarise(const std::vector<double>& returns, Evaluation& result) {
-  const auto n = static_cast<double>(returns.size());
-  for (const double r : returns) result.mean += r / n;
-  for (const double r : returns) result.std += (r - result.mean) * (r - result.mean);
+Evaluation summarise(const std::vector<Episode>& episodes) {
+  Evaluation result;
+  const auto n = static_cast<double>(episodes.size());
+  for (const Episode& each : episodes) {
+    result.mean += static_cast<double>(each.episode_return) / n;
+    result.mean_length += each.length / n;
+    result.metrics.resize(each.metrics.size());
+    for (size_t i = 0; i < each.metrics.size(); ++i) {
+      result.metrics[i] += static_cast<double>(each.metrics[i]) / n;
+    }
+  }
+  for (const Episode& each : episodes) {
+    const double distance = static_cast<double>(each.episode_return) - result.mean;
+    result.std += distance * distance;
+  }
   result.std = n > 1 ? std::sqrt(result.std / (n - 1)) : 0;
   result.ci95 = 1.96 * result.std / std::sqrt(n);
-  result.episodes = static_cast<int>(returns.size());
+  result.episodes = static_cast<int>(episodes.size());
+  return result;
 }
 
 // Few envs: threads would not pay. A run that survives failures shall not end by one here; an env
 // that was dropped would never play its share.
-VecOptions vec_options_for(int num_envs, int time_limit, const VecOptions& run) {
+VecOptions vec_options_for(int num_envs, const VecOptions& run) {
   VecOptions options = run;
   if (run.backend == Backend::kThreads) options.backend = Backend::kSerial;
   if (run.on_failure == OnFailure::kDrop) options.on_failure = OnFailure::kRestart;
   options.num_envs = num_envs;
   options.groups = 1;
   options.workers = std::min(run.workers, num_envs);
-  options.time_limit = time_limit;
   return options;
+}
+
+double parse_stop_at(const std::string& key, const std::string& text) {
+  if (text == kNever) return std::numeric_limits<double>::infinity();
+  double number = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (status != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) {
+    throw Error(ErrorCode::kUsage,
+                key + ": expected a number or '" + kNever + "', got " + in_quotes(text));
+  }
+  return number;
 }
 
 }  // namespace
 
+uint64_t eval_seed(uint64_t run_seed) { return run_seed + 0x5851F42D4C957F2D; }
+
 Schema EvalOptions::schema() {
   Schema schema;
-  schema.integer("episodes", 100, {0, 1'000'000}, "episodes at the end of a run; 0: none")
-      .boolean("deterministic", true, "the likeliest action instead of a sampled one");
+  schema.integer("episodes", 100, {0, 1'000'000}, "episodes of an evaluation; 0: none")
+      .boolean("deterministic", true, "the likeliest action instead of a sampled one")
+      .integer("every", 0, {0, INT32_MAX}, "updates between evaluations; 0: only one at the end")
+      .text("stop_at", kNever, "mean return of an evaluation at which training ends")
+      .integer("patience", 0, {0, INT32_MAX},
+               "evaluations without a better one after which training ends; 0: it does not");
   return schema;
 }
 
 EvalOptions EvalOptions::from(const Config& config, const std::string& prefix, uint64_t run_seed) {
-  return {.episodes = static_cast<int>(config.get_integer(prefix + "episodes")),
-          .deterministic = config.get_boolean(prefix + "deterministic"),
-          .seed = run_seed + kSeedOffset,
-          .vec = {}};
+  EvalOptions options{
+      .episodes = static_cast<int>(config.get_integer(prefix + "episodes")),
+      .deterministic = config.get_boolean(prefix + "deterministic"),
+      .every = static_cast<int>(config.get_integer(prefix + "every")),
+      .stop_at = parse_stop_at(prefix + "stop_at", config.get_text(prefix + "stop_at")),
+      .patience = static_cast<int>(config.get_integer(prefix + "patience")),
+      .seed = eval_seed(run_seed),
+      .vec = {}};
+  const bool early = std::isfinite(options.stop_at) || options.patience > 0;
+  if (early && (options.every == 0 || options.episodes == 0)) {
+    throw Error(ErrorCode::kUsage, prefix + "stop_at and " + prefix +
+                                       "patience need evaluations: " + prefix + "every and " +
+                                       prefix + "episodes above 0");
+  }
+  return options;
 }
 
-Evaluation evaluate(const EnvType& type, const Config& env_config, int time_limit,
-                    const Policy& policy, const EvalOptions& options) {
-  Evaluation result;
-  if (options.episodes == 0) return result;
-  const uint64_t start = now_ns();
-  const int n = std::min(options.episodes, kEnvsAtOnce);
-  const VecOptions vec_options = vec_options_for(n, time_limit, options.vec);
+Evaluator::Evaluator(const EnvType& type, const Config& env_config, const EvalOptions& options)
+    : options_(options), envs_(std::min(options.episodes, kEnvsAtOnce)) {
+  if (envs_ == 0) return;
   ArenaLayout layout;
-  Rollout rollout(layout, type.make_kernel(env_config, time_limit)->spec(), n, 1);
-  const auto vec = make_vec_env(type, env_config, vec_options, layout);
-  rollout.attach(vec->arena());
-  vec->reset(options.seed, rollout.first_view());
+  const EnvSpec spec = type.make_kernel(env_config, options.vec.time_limit)->spec();
+  rollout_ = std::make_unique<Rollout>(layout, spec, envs_, 1);
+  vec_ = make_vec_env(type, env_config, vec_options_for(envs_, options.vec), layout);
+  rollout_->attach(vec_->arena());
+}
 
+Evaluation Evaluator::play(const Policy& policy, bool may_stop) {
+  if (envs_ == 0) return {};
+  const uint64_t start = now_ns();
+  vec_->reset(options_.seed, rollout_->first_view());
+  rollout_->take_episodes();
   // Env i plays the i-th share of the episodes.
-  std::vector<int> left(static_cast<size_t>(n));
-  for (int i = 0; i < n; ++i)
-    left[static_cast<size_t>(i)] = part_of({0, options.episodes}, i, n).size();
-  std::vector<double> returns, lengths;
-  Draw draw{.seed = options.seed, .step = 0, .epsilon = 0, .greedy = options.deterministic};
-  while (static_cast<int>(returns.size()) < options.episodes) {
-    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
-    policy.act(0,
-               {.count = n,
-                .first_env = 0,
-                .obs = rollout.obs,
-                .mask = rollout.mask,
-                .action = rollout.actions(0),
-                .latent = rollout.latent},
-               draw);
+  std::vector<int> left;
+  for (int i = 0; i < envs_; ++i) left.push_back(part_of({0, options_.episodes}, i, envs_).size());
+  std::vector<Episode> episodes;
+  Draw draw{.seed = options_.seed, .step = 0, .epsilon = 0, .greedy = options_.deterministic};
+  while (static_cast<int>(episodes.size()) < options_.episodes) {
+    if (may_stop && interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    step(policy, draw);
     ++draw.step;
-    vec->begin(0, {rollout.actions(0)}, rollout.view(0));
-    vec->wait(0);
-    rollout.harvest(0, {0, n});
-    for (const Episode& episode : rollout.take_episodes()) {
-      if (left[static_cast<size_t>(episode.env)]-- <= 0) continue;
-      returns.push_back(static_cast<double>(episode.episode_return));
-      lengths.push_back(episode.length);
+    for (Episode& episode : rollout_->take_episodes()) {
+      if (left[static_cast<size_t>(episode.env)]-- > 0) episodes.push_back(std::move(episode));
     }
-    rollout.final_obs.clear();
-    rollout.final_rows.clear();
-    rollout.carry_over();
   }
-  summarise(returns, result);
-  for (const double length : lengths)
-    result.mean_length += length / static_cast<double>(lengths.size());
+  Evaluation result = summarise(episodes);
+  if (!std::isfinite(result.mean)) {
+    throw Error(ErrorCode::kNumeric, "evaluation: the return of an episode of '" +
+                                         vec_->spec().name + "' is not finite");
+  }
   result.wall_s = static_cast<double>(now_ns() - start) * 1e-9;
   return result;
+}
+
+void Evaluator::step(const Policy& policy, const Draw& draw) {
+  policy.act(0,
+             {.count = envs_,
+              .first_env = 0,
+              .obs = rollout_->obs,
+              .mask = rollout_->mask,
+              .action = rollout_->actions(0),
+              .latent = rollout_->latent},
+             draw);
+  vec_->begin(0, {rollout_->actions(0)}, rollout_->view(0));
+  vec_->wait(0);
+  rollout_->harvest(0, {0, envs_});
+  rollout_->final_obs.clear();
+  rollout_->final_rows.clear();
+  rollout_->carry_over();
 }
 
 }  // namespace flotilla

@@ -2,6 +2,7 @@
 // normalisers. Every env plays the same number of episodes, so that short ones are not preferred.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "flotilla/nn/policy.h"
@@ -12,21 +13,43 @@ namespace flotilla {
 struct Evaluation {
   int episodes = 0;
   double mean = 0, std = 0, ci95 = 0, mean_length = 0;
+  std::vector<double> metrics;  // means of the env's own, in the order of its spec
   double wall_s = 0;
 };
 
 struct EvalOptions {
   int episodes = 100;
   bool deterministic = true;
+  int every = 0;       // updates between evaluations during training; 0: only at its end
+  double stop_at = 0;  // mean return at which training ends; infinity: none
+  int patience = 0;    // evaluations without a better one after which it ends; 0: no end
   uint64_t seed = 0;
-  // Whose failure handling is used, and whose worker processes where it has some.
+  // How long episodes may be, whose failure handling is used, and whose worker processes where it
+  // has some.
   VecOptions vec;
 
   static Schema schema();
   static EvalOptions from(const Config& config, const std::string& prefix, uint64_t run_seed);
 };
 
-Evaluation evaluate(const EnvType& type, const Config& env_config, int time_limit,
-                    const Policy& policy, const EvalOptions& options);
+// The seed of evaluations of a run, apart from all of its training.
+uint64_t eval_seed(uint64_t run_seed);
+
+class Evaluator {
+ public:
+  Evaluator(const EnvType& type, const Config& env_config, const EvalOptions& options);
+
+  // Always the same episodes: starts anew from the seed. `may_stop`: an interrupt ends it by
+  // Error(kInterrupted).
+  Evaluation play(const Policy& policy, bool may_stop);
+
+ private:
+  void step(const Policy& policy, const Draw& draw);
+
+  const EvalOptions options_;
+  const int envs_;
+  std::unique_ptr<Rollout> rollout_;
+  std::unique_ptr<VecEnv> vec_;
+};
 
 }  // namespace flotilla

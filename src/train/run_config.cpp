@@ -47,6 +47,14 @@ Schema RunConfig::schema(const EnvType& type) {
   schema.include("net", NetworkSpec::schema());
   schema.include("ppo", PpoOptions::schema());
   schema.include("eval", EvalOptions::schema());
+  schema
+      .integer("checkpoint.every", 0, {0, INT64_MAX},
+               "steps of all envs between checkpoints; 0: by time alone")
+      .execution()
+      .number("checkpoint.every_s", 60, {0, 1e9}, "seconds between checkpoints; 0: by steps alone")
+      .execution()
+      .integer("checkpoint.keep", 3, {1, 1'000'000}, "checkpoints to keep, besides the best one")
+      .execution();
   return schema;
 }
 
@@ -76,6 +84,9 @@ RunConfig::RunConfig(const EnvType& type, const Config& config)
   network = NetworkSpec::from(config, "net.", type.make_kernel(env_config, vec.time_limit)->spec());
   eval = EvalOptions::from(config, "eval.", seed);
   eval.vec = vec;
+  checkpoint = {.every = config.get_integer("checkpoint.every"),
+                .every_s = config.get_number("checkpoint.every_s"),
+                .keep = static_cast<int>(config.get_integer("checkpoint.keep"))};
   const int64_t rows = int64_t{horizon} * vec.num_envs;
   if (rows > kMaxRows) {
     throw Error(ErrorCode::kUsage, fmt::format("horizon {} x num_envs {} is more than {} rows",

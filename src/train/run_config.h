@@ -18,6 +18,13 @@ struct RunLimits {
   double duration_s = 0;
 };
 
+struct CheckpointOptions {
+  // Written with the first update that reaches one of them; 0: not because of that.
+  int64_t every = 0;    // steps
+  double every_s = 60;  // seconds
+  int keep = 3;         // of the last ones; the best evaluated one is kept besides
+};
+
 // Everything a run needs to know, taken from a validated config.
 struct RunConfig {
   RunConfig(const EnvType& type, const Config& config);
@@ -35,6 +42,7 @@ struct RunConfig {
   PpoOptions ppo;
   NetworkSpec network;
   EvalOptions eval;
+  CheckpointOptions checkpoint;
 
   static Schema schema(const EnvType& type);
 };

@@ -6,8 +6,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <thread>
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
@@ -17,31 +19,56 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kConfig = "config.yaml";
+
 }  // namespace
 
-RunDirectory::RunDirectory(const std::string& path) : path_(path) {
+RunDirectory::RunDirectory(const std::string& path, Mode mode) : path_(path) {
   std::error_code error;
-  const auto require_free = [&] {
-    if (!fs::exists(fs::path(path) / "config.yaml", error)) return;
-    throw Error(ErrorCode::kUsage, "'" + path + "' holds a run already; choose another --out");
-  };
-  require_free();
-  fs::create_directories(path, error);
-  if (error) throw Error(ErrorCode::kUsage, "cannot make '" + path + "': " + error.message());
+  if (mode == Mode::kNew) {
+    require_no_run();
+    fs::create_directories(path, error);
+    if (error) throw Error(ErrorCode::kUsage, "cannot make '" + path + "': " + error.message());
+  } else if (!holds(kConfig)) {
+    throw Error(ErrorCode::kUsage, fs::exists(path, error)
+                                       ? "'" + path + "' is no run: it has no " + kConfig
+                                       : "there is no run '" + path + "'");
+  }
   if (::access(path.c_str(), W_OK) != 0) {
     throw Error(ErrorCode::kUsage, "cannot write to '" + path + "'");
   }
   lock_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ < 0) throw_errno(ErrorCode::kUsage, "cannot open '" + path + "'");
   try {
-    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-      throw Error(ErrorCode::kUsage, "another run is using '" + path + "'; choose another --out");
-    }
-    require_free();  // nobody else can change that any more
+    lock();
+    if (mode == Mode::kNew) require_no_run();  // nobody else can change that any more
   } catch (...) {
     ::close(lock_);
     throw;
   }
+}
+
+void RunDirectory::require_no_run() const {
+  if (!holds(kConfig)) return;
+  throw Error(ErrorCode::kUsage, "'" + path_ + "' holds a run already; go on with it by --resume " +
+                                     path_ + ", or choose another --out");
+}
+
+void RunDirectory::lock() {
+  // Forked workers of a run that was killed hold its lock for a moment longer.
+  constexpr int kAttempts = 20;
+  constexpr auto kPause = std::chrono::milliseconds(50);
+  for (int attempt = 1; ::flock(lock_, LOCK_EX | LOCK_NB) != 0; ++attempt) {
+    if (attempt == kAttempts) {
+      throw Error(ErrorCode::kUsage, "another run is using '" + path_ + "'");
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+bool RunDirectory::holds(const std::string& name) const {
+  std::error_code error;
+  return fs::exists(file(name), error);
 }
 
 RunDirectory::~RunDirectory() {
@@ -49,7 +76,7 @@ RunDirectory::~RunDirectory() {
 }
 
 void RunDirectory::write(const std::string& name, const std::string& text) const {
-  write_file_atomically(path_ + "/" + name, text);
+  write_file_atomically(file(name), text);
 }
 
 std::string make_run_path(const std::string& name, uint64_t seed) {

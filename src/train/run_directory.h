@@ -1,6 +1,5 @@
-// The directory of a run: config.yaml before the first step, summary.json at the end. It belongs to
-// one process as long as that runs (flock).
-// Files are written under another name and renamed, so that a reader never sees half of one.
+// The directory of a run: config.yaml before the first step, summary.json at the end, metrics and
+// checkpoints in between. It belongs to one process as long as that runs (flock).
 #pragma once
 
 #include <cstdint>
@@ -10,18 +9,28 @@ namespace flotilla {
 
 class RunDirectory {
  public:
-  // Makes the directory. Throws Error(kUsage) when it holds a run already, another process is about
-  // to put one there, or it cannot be written.
-  explicit RunDirectory(const std::string& path);
+  enum class Mode : uint8_t {
+    kNew,      // makes the directory; refuses one that holds a run already
+    kExisting  // refuses one that holds none
+  };
+  // Throws Error(kUsage) as the mode says, when another process has a run there, and when it cannot
+  // be written.
+  RunDirectory(const std::string& path, Mode mode);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
   const std::string& path() const { return path_; }
-  // Throws Error(kData) that names the file when it cannot be written whole.
+  bool holds(const std::string& name) const;
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  // Throws Error(kData) that names the file when it cannot be written whole. A reader never sees
+  // half of it.
   void write(const std::string& name, const std::string& text) const;
 
  private:
+  void require_no_run() const;
+  void lock();
+
   std::string path_;
   int lock_ = -1;
 };

@@ -34,6 +34,26 @@ std::string advice_on_steps(const RunShape& shape) {
 
 }  // namespace
 
+void Timing::save(Writer& writer) const {
+  writer.f64("step_s", step_s);
+  writer.f64("infer_s", infer_s);
+  writer.f64("wait_s", wait_s);
+  writer.f64("advantage_s", advantage_s);
+  writer.f64("update_s", update_s);
+  writer.f64("eval_s", eval_s);
+  writer.f64("checkpoint_s", checkpoint_s);
+}
+
+void Timing::load(Reader& reader) {
+  step_s = reader.f64("step_s");
+  infer_s = reader.f64("infer_s");
+  wait_s = reader.f64("wait_s");
+  advantage_s = reader.f64("advantage_s");
+  update_s = reader.f64("update_s");
+  eval_s = reader.f64("eval_s");
+  checkpoint_s = reader.f64("checkpoint_s");
+}
+
 std::string Timing::tree() const {
   const double total = std::max(total_s(), 1e-9);
   std::string text;
@@ -51,6 +71,7 @@ std::string Timing::tree() const {
   line(2, "gae", advantage_s);
   line(2, "update", update_s);
   line(1, "eval", eval_s);
+  line(1, "checkpoint", checkpoint_s);
   line(1, "other", other_s);
   return text;
 }
@@ -71,7 +92,8 @@ std::string bottleneck(const Timing& timing, const RunShape& shape) {
        shape.backend == "processes" ? "give workers slower environments or use backend=threads"
                                     : "lower threads or raise num_envs"},
       {timing.advantage_s, "advantage estimation", "raise horizon or num_envs less"},
-      {timing.eval_s, "evaluation", "lower eval.episodes"}};
+      {timing.eval_s, "evaluation", "lower eval.episodes, or raise eval.every"},
+      {timing.checkpoint_s, "writing checkpoints", "raise checkpoint.every"}};
   const Cost& worst = *std::ranges::max_element(costs, {}, &Cost::seconds);
   const double share = worst.seconds / std::max(timing.total_s(), 1e-9);
   if (share < kMuch) return "No single part takes more than a third of the time.";

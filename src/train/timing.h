@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "flotilla/core/serial.h"
+
 namespace flotilla {
 
 struct Timing {
@@ -13,11 +15,15 @@ struct Timing {
   double advantage_s = 0;  // GAE
   double update_s = 0;     // gradient descent
   double eval_s = 0;
+  double checkpoint_s = 0;  // that training waited for one to be written
   double other_s = 0;
 
   double collect_s() const { return step_s + infer_s + wait_s; }
   double learn_s() const { return advantage_s + update_s; }
-  double total_s() const { return collect_s() + learn_s() + eval_s + other_s; }
+  double total_s() const { return collect_s() + learn_s() + eval_s + checkpoint_s + other_s; }
+
+  void save(Writer& writer) const;
+  void load(Reader& reader);
 
   // A tree of lines, with shares.
   std::string tree() const;

@@ -113,15 +113,19 @@ void Trainer::iterate() {
   rollout_->carry_over();
   progress_.steps += rollout_->rows();
   ++progress_.updates;
-  progress_.wall_s = earlier_s_ + seconds_since(start_ns_);
+  progress_.wall_s = wall_s();
   progress_.fraction = fraction();
 }
+
+double Trainer::wall_s() const { return earlier_s_ + seconds_since(start_ns_); }
 
 void Trainer::save(Writer& writer) const {
   writer.u64("steps", static_cast<uint64_t>(progress_.steps));
   writer.u64("episodes", static_cast<uint64_t>(progress_.episodes));
   writer.u64("updates", static_cast<uint64_t>(progress_.updates));
-  writer.f64("wall_s", progress_.wall_s);
+  writer.u64("env_failures", static_cast<uint64_t>(progress_.env_failures));
+  writer.f64("wall_s", wall_s());
+  timing_.save(writer);
   writer.f64("return_best", progress_.return_best);
   writer.u64("env_steps", collector_->steps());
   writer.u64("recent", recent_.size());
@@ -140,7 +144,10 @@ void Trainer::load(Reader& reader) {
   progress.steps = static_cast<int64_t>(reader.u64("steps"));
   progress.episodes = static_cast<int64_t>(reader.u64("episodes"));
   progress.updates = static_cast<int64_t>(reader.u64("updates"));
+  progress.env_failures = static_cast<int64_t>(reader.u64("env_failures"));
   progress.wall_s = reader.f64("wall_s");
+  Timing timing;
+  timing.load(reader);
   progress.return_best = reader.f64("return_best");
   const uint64_t env_steps = reader.u64("env_steps");
   recent_ = read_episodes(reader);
@@ -148,6 +155,7 @@ void Trainer::load(Reader& reader) {
   policy_->reward_normaliser().load(reader);
   vec_->load(reader, rollout_->first_view());
   progress_ = progress;
+  timing_ = timing;
   collector_->set_steps(env_steps);
   ppo_->set_updates(static_cast<uint64_t>(progress.updates));
   earlier_s_ = progress.wall_s;
@@ -173,8 +181,20 @@ std::deque<Episode> Trainer::read_episodes(Reader& reader) const {
 void Trainer::note_episodes() {
   // Until there are 100 episodes, the mean of those there are is the best.
   const bool few = progress_.episodes < static_cast<int64_t>(kRecentEpisodes);
+  EndedEpisodes& ended = progress_.ended;
+  ended.count = 0;
+  ended.return_mean = ended.length_mean = 0;
+  ended.metrics.assign(vec_->spec().metrics.size(), 0);
   for (Episode& episode : rollout_->take_episodes()) {
     ++progress_.episodes;
+    ++ended.count;
+    const auto weight = 1 / static_cast<double>(ended.count);
+    const auto include = [weight](double& mean, double value) { mean += (value - mean) * weight; };
+    include(ended.return_mean, static_cast<double>(episode.episode_return));
+    include(ended.length_mean, episode.length);
+    for (size_t i = 0; i < ended.metrics.size(); ++i) {
+      include(ended.metrics[i], static_cast<double>(episode.metrics[i]));
+    }
     recent_.push_back(std::move(episode));
     if (recent_.size() > kRecentEpisodes) recent_.pop_front();
   }
@@ -213,16 +233,18 @@ void Trainer::scale_rewards() {
   }
 }
 
-Evaluation Trainer::evaluate() {
-  const Evaluation result =
-      flotilla::evaluate(run_.type, run_.env_config, run_.vec.time_limit, *policy_, run_.eval);
+Evaluation Trainer::evaluate(bool may_stop) {
+  if (evaluator_ == nullptr) {
+    evaluator_ = std::make_unique<Evaluator>(run_.type, run_.env_config, run_.eval);
+  }
+  const Evaluation result = evaluator_->play(*policy_, may_stop);
   timing_.eval_s += result.wall_s;
   return result;
 }
 
 Timing Trainer::timing() const {
   Timing timing = timing_;
-  timing.other_s = std::max(0.0, seconds_since(start_ns_) - timing.total_s());
+  timing.other_s = std::max(0.0, wall_s() - timing.total_s());
   return timing;
 }
 

@@ -20,13 +20,21 @@
 
 namespace flotilla {
 
+// Means over the episodes that ended in one iteration.
+struct EndedEpisodes {
+  int64_t count = 0;
+  double return_mean = 0, length_mean = 0;
+  std::vector<double> metrics;  // of the env, in the order of its spec
+};
+
 // The state of a run after an update.
 struct Progress {
   int64_t steps = 0, episodes = 0, updates = 0;
-  int64_t env_failures = 0;                 // since the program started
+  int64_t env_failures = 0;
   double wall_s = 0, fraction = 0;          // of the nearest limit
   double return_mean = 0, length_mean = 0;  // of the last 100 episodes
   double return_best = 0;                   // the best return_mean so far over 100 episodes
+  EndedEpisodes ended;                      // of this iteration
   Update update;
 };
 
@@ -38,13 +46,14 @@ class Trainer {
   // Where crash bundles go, instead of where the config says.
   void set_crash_dir(const std::string& path);
 
-  // Trains until a limit is reached or the process is interrupted; `after` sees every update.
-  void train(const std::function<void(const Progress&)>& after);
   // One rollout and one update.
   void iterate();
+  // Iterates until a limit is reached or the process is interrupted; `after` sees every update.
+  // Nothing is written: a Run does that.
+  void train(const std::function<void(const Progress&)>& after = {});
   bool finished() const;
 
-  // The state of the run between two iterations, without the policy's parameters and optimiser. A
+  // The state of a run between two iterations, without the policy's parameters and optimiser. A
   // run that is loaded from it goes on as if it had not been stopped. Throws Error(kData) for the
   // state of another run.
   void save(Writer& writer) const;
@@ -53,9 +62,12 @@ class Trainer {
   Policy& policy() { return *policy_; }
   const Policy& policy() const { return *policy_; }
   const Progress& progress() const { return progress_; }
-  Evaluation evaluate();
+  // Plays episodes with the policy as it is. `may_stop`: an interrupt ends it by
+  // Error(kInterrupted).
+  Evaluation evaluate(bool may_stop = true);
   const EnvSpec& env_spec() const { return vec_->spec(); }
   Timing timing() const;
+  void add_checkpoint_time(double seconds) { timing_.checkpoint_s += seconds; }
   std::string params_sha256() const { return sha256(policy_->parameters()); }
   RunShape shape() const;
   double cpu_seconds() const { return vec_->cpu_seconds(); }
@@ -65,6 +77,7 @@ class Trainer {
   double fraction() const;
   void note_episodes();
   void average_recent();
+  double wall_s() const;
   std::deque<Episode> read_episodes(Reader& reader) const;
   void scale_rewards();
 
@@ -76,6 +89,7 @@ class Trainer {
   std::unique_ptr<Ppo> ppo_;
   std::vector<float> scaled_reward_;
   std::deque<Episode> recent_;
+  std::unique_ptr<Evaluator> evaluator_;  // once it is wanted
   Progress progress_;
   Timing timing_;
   double earlier_s_ = 0;  // wall time before the run was loaded

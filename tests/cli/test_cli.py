@@ -198,7 +198,7 @@ class BadInput(CliTest):
         all_envs = " ('flotilla list' shows all)"
         cases = [
             (["bnch"], "unknown command 'bnch'; did you mean 'bench'? "
-                       "(commands: list, train, check, bench, doctor)"),
+                       "(commands: list, train, eval, plot, compare, export, check, bench, doctor)"),
             (["bench", "env", "cartpol"],
              "unknown environment 'cartpol'; did you mean 'cartpole'?" + all_envs),
             (["bench", "env", "tetris"], "unknown environment 'tetris'" + all_envs),
@@ -279,7 +279,7 @@ class BadInput(CliTest):
     def test_unknown_commands_and_options_get_a_suggestion(self):
         for arguments, message in (
                 (["bnech"], "unknown command 'bnech'; did you mean 'bench'?"
-                            " (commands: list, train, check, bench, doctor)"),
+                            " (commands: list, train, eval, plot, compare, export, check, bench, doctor)"),
                 (["bench", "evn"],
                  "unknown command 'evn'; did you mean 'env'? (commands: env, ppo)"),
                 (["bench"], "a command is missing (commands: env, ppo)"),
@@ -670,8 +670,8 @@ class TrainTest(CliTest):
         self.assertEqual(result.stdout.count("\n"), 1, result.stdout)
         summary = json.loads(result.stdout)
         directory = self.dir / "runs" / str(self.runs)
-        self.assertEqual({path.name for path in directory.iterdir()},
-                         {"config.yaml", "summary.json"})
+        self.assertEqual({path.name.split(".")[0] for path in directory.iterdir()},
+                         {"config", "summary", "metrics", "events", "history", "checkpoints"})
         self.assertEqual(json.loads((directory / "summary.json").read_text()), summary)
         return summary
 
@@ -952,11 +952,12 @@ class TrainRefusals(TrainTest):
 
     def test_places_for_a_run(self):
         self.train("cartpole", "--steps", 1)
-        before = {path: path.read_bytes() for path in (self.dir / "runs/1").iterdir()}
+        files = [path for path in (self.dir / "runs/1").rglob("*") if path.is_file()]
+        before = {path: path.read_bytes() for path in files}
         self.expect_error(["train", "cartpole", "--out", "runs/1"], 2,
-                          "'runs/1' holds a run already; choose another --out")
-        self.assertEqual({path: path.read_bytes() for path in (self.dir / "runs/1").iterdir()},
-                         before)
+                          "'runs/1' holds a run already; go on with it by --resume runs/1, or choose "
+                          "another --out")
+        self.assertEqual({path: path.read_bytes() for path in files}, before)
         (self.dir / "file").write_text("mine")
         for out in ("file", "file/run"):
             self.expect_error(["train", "cartpole", "--out", out], 2,
@@ -978,8 +979,8 @@ class TrainRefusals(TrainTest):
         if mounted.returncode != 0:
             self.skipTest("no tmpfs can be mounted here")
         self.addCleanup(subprocess.run, ["umount", place], check=True)
-        # The one page there is takes config.yaml and not summary.json; then it takes nothing.
-        self.expect_full("tiny/run", "summary.json", ["config.yaml"])
+        # The one page there is takes config.yaml and no more; then it takes nothing.
+        self.expect_full("tiny/run", "history.jsonl", ["config.yaml", "history.jsonl"])
         self.expect_full("tiny/other", "config.yaml", [])
 
     def test_a_file_size_limit(self):
@@ -995,7 +996,7 @@ class TrainRefusals(TrainTest):
         self.assertEqual((result.returncode, result.stdout), (4, ""), result.stderr)
         self.assertEqual(result.stderr.splitlines()[-1],
                          f"flotilla: cannot write {out}/{name}: {reason}")
-        self.assertEqual([path.name for path in (self.dir / out).iterdir()], left)
+        self.assertEqual(sorted(path.name for path in (self.dir / out).iterdir()), left)
 
 
 class TrainFailures(TrainTest):
@@ -1008,8 +1009,8 @@ class TrainFailures(TrainTest):
                          r"\Aflotilla: env \d+ of 'faulty' failed in step: threw: faulty: told to "
                          r"throw at step 50; replay it with: flotilla check faulty --replay ")
         # What the run was is still there.
-        self.assertEqual(sorted(path.name for path in (self.dir / "runs/1").iterdir()),
-                         ["config.yaml", "crashes"])
+        self.assertLessEqual({"config.yaml", "crashes", "checkpoints"},
+                             {path.name for path in (self.dir / "runs/1").iterdir()})
 
     def test_a_run_goes_on_and_is_evaluated(self):
         for fault, layout in (("throw", ["--backend", "threads"]),
@@ -1043,7 +1044,7 @@ class TrainSignals(TrainTest):
                 with self.subTest(layout=layout, signal=number.name):
                     process = self.start(*self.train_args("cartpole", "--duration", "10m", *layout))
                     config = self.dir / "runs" / str(self.runs) / "config.yaml"
-                    wait_for(config.exists, "the run")
+                    wait_for((config.parent / "checkpoints/step_0").exists, "the run")
                     workers = workers_of(process.pid)
                     self.assertEqual(len(workers), 2 if "processes" in layout else 0)
                     process.send_signal(number)
@@ -1051,10 +1052,9 @@ class TrainSignals(TrainTest):
                     out, err = process.communicate(timeout=8)
                     self.assertLess(time.monotonic() - start, 5)
                     self.assertEqual((process.returncode, out), (130, ""))
-                    self.assertEqual(err.splitlines()[-1], "flotilla: interrupted")
+                    self.assertRegex(err.splitlines()[-1],
+                                     r"\Aflotilla: interrupted after \d+ steps; go on with --resume ")
                     wait_for(lambda: not any(map(is_alive, workers)), "the workers end", 2)
-                    self.assertEqual([path.name for path in config.parent.iterdir()],
-                                     ["config.yaml"])
 
 
 class BenchPpo(CliTest):

@@ -3,24 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <stdexcept>
 
+#include "flotilla/core/csv.h"
 #include "flotilla/core/text.h"
 #include "flotilla/env/replay.h"
 #include "flotilla/nn/safetensors.h"
 #include "flotilla/train/run_config.h"
+#include "fuzz/train_readers.h"
 #include "support/batch.h"
 
 namespace flotilla::fuzz {
 namespace {
-
-void require(bool condition, const char* what) {
-  if (!condition) throw std::logic_error(what);
-}
 
 class SafetensorsInput final : public InputReader {
  public:
@@ -274,16 +273,71 @@ class BundleInput final : public InputReader {
   const EnvType& type_ = test::shipped().find("cartpole");
 };
 
+class CsvInput final : public InputReader {
+ public:
+  ErrorCode refusal() const override { return ErrorCode::kData; }
+
+  void read(const std::string& input) override {
+    const CsvTable table = read_csv(input, "input");
+    const size_t columns = table.columns().size();
+    CsvWriter writer(table.columns());
+    for (size_t row = 0; row < table.rows(); ++row) {
+      for (size_t column = 0; column < columns; ++column) writer.add(table.text(row, column));
+      writer.end_row();
+    }
+    const CsvTable again = read_csv(writer.text(), "input");
+    bool equal = again.columns() == table.columns() && again.rows() == table.rows();
+    for (size_t row = 0; equal && row < table.rows(); ++row) {
+      for (size_t column = 0; equal && column < columns; ++column) {
+        equal = again.text(row, column) == table.text(row, column);
+      }
+    }
+    require(equal, "written and read again, the table differs");
+    for (const double price : table.numbers("price")) check_number(price);
+    for (size_t row = 0; row < table.rows(); ++row) table.integer(row, table.column("time"));
+  }
+
+  std::vector<std::string> examples() override {
+    return {"time,price\n1,2.5\n2,-1e-3\n3,.5\n",
+            "\xef\xbb\xbf\"time\",name,price\r\n-7,\"a, \"\"b\"\"\n\",0\r\n8,,1e300\r\n\r\n",
+            "price,time\n"};
+  }
+
+  std::vector<std::string> tokens() const override {
+    return {",",      "\"",       "\"\"",         "\n",
+            "\r\n",   "\r",       "\",\"",        "\"\n",
+            "time",   "price",    "pirce",        "1e999",
+            "1e-999", "nan",      "inf",          "-",
+            " ",      "+1",       "0x1",          ",,",
+            "1,2\n",  "\xff\xfe", "\xef\xbb\xbf", "9223372036854775808"};
+  }
+
+ private:
+  static void check_number(double number) {
+    CsvWriter writer({"x"});
+    writer.add(number).end_row();
+    const double again = read_csv(writer.text(), "number").number(0, 0);
+    require(std::bit_cast<uint64_t>(again) == std::bit_cast<uint64_t>(number),
+            "written and read again, a number differs");
+  }
+};
+
 template <class T>
 std::unique_ptr<InputReader> make() {
   return std::make_unique<T>();
 }
 
 const std::map<std::string, std::unique_ptr<InputReader> (*)(), std::less<>> kReaders = {
-    {"bundle", make<BundleInput>},
-    {"safetensors", make<SafetensorsInput>},
-    {"serial", make<SerialInput>},
+    {"bundle", make<BundleInput>},  {"csv", make<CsvInput>},
+    {"events", make_events_reader}, {"safetensors", make<SafetensorsInput>},
+    {"serial", make<SerialInput>},  {"state", make_state_reader},
     {"yaml", make<YamlInput>}};
+
+}  // namespace
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::logic_error(what);
+}
 
 void check_message(std::string_view message) {
   constexpr size_t kLongest = 1000;
@@ -295,8 +349,6 @@ void check_message(std::string_view message) {
     require(*point >= 0x20 && *point != 0x7F, "an error of more than one line");
   }
 }
-
-}  // namespace
 
 std::vector<std::string> reader_names() {
   std::vector<std::string> names;

@@ -25,6 +25,11 @@ class InputReader {
   virtual std::vector<std::string> tokens() const = 0;
 };
 
+// Throws std::logic_error.
+void require(bool condition, const char* what);
+// Requires one line of UTF-8, and not a long one.
+void check_message(std::string_view message);
+
 std::vector<std::string> reader_names();
 std::unique_ptr<InputReader> make_reader(std::string_view name);  // null: there is none
 

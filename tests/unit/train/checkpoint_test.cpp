@@ -56,17 +56,17 @@ class CheckpointTest : public testing::Test {
   // A trainer after some updates, with a checkpoint of each.
   void make(int updates) {
     Trainer trainer(run_);
-    checkpoints_.write(trainer, run_);
+    checkpoints_.write(take_checkpoint(trainer, run_, {}), false);
     for (int i = 0; i < updates; ++i) {
       trainer.iterate();
-      checkpoints_.write(trainer, run_);
+      checkpoints_.write(take_checkpoint(trainer, run_, {}), false);
     }
   }
   std::string refusal(const RunConfig& run, int64_t step) {
     Trainer trainer(run);
     const std::string before = trainer.params_sha256();
     const std::string text =
-        error_text(ErrorCode::kData, [&] { checkpoints_.load(step, trainer, run); });
+        error_text(ErrorCode::kData, [&] { checkpoints_.load(step, trainer); });
     EXPECT_EQ(trainer.params_sha256(), before) << "nothing is changed by what is refused";
     return text;
   }
@@ -82,7 +82,7 @@ TEST_F(CheckpointTest, ARunGoesOnFromEveryOne) {
   EXPECT_EQ(checkpoints_.steps(), (std::vector<int64_t>{0, 48, 96, 144, 192}));
   for (const int64_t step : checkpoints_.steps()) {
     Trainer resumed(run_);
-    checkpoints_.load(step, resumed, run_);
+    checkpoints_.load(step, resumed);
     EXPECT_EQ(resumed.progress().steps, step);
     resumed.train(nullptr);
     EXPECT_EQ(resumed.params_sha256(), whole.params_sha256()) << "from step " << step;
@@ -111,7 +111,7 @@ TEST_F(CheckpointTest, EveryAlteredByteIsNoticed) {
     write(path, whole);
   }
   Trainer trainer(run_);
-  checkpoints_.load(48, trainer, run_);
+  checkpoints_.load(48, trainer);
 }
 
 TEST_F(CheckpointTest, ForeignOnesAreRefusedByName) {
@@ -144,7 +144,7 @@ TEST_F(CheckpointTest, WhatIsHalfWrittenIsNone) {
   Trainer trainer(run_);
   trainer.iterate();
   trainer.iterate();
-  checkpoints_.write(trainer, run_);  // over the remains of another
+  checkpoints_.write(take_checkpoint(trainer, run_, {}), false);  // over the remains of another
   EXPECT_EQ(checkpoints_.steps(), (std::vector<int64_t>{0, 48, 96}));
   EXPECT_FALSE(fs::exists(checkpoints_.path(96) + ".part"));
 }

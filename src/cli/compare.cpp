@@ -1,0 +1,68 @@
+// flotilla compare RUN RUN ...: runs side by side, as a table and as curves.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "flotilla/cli/command.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
+#include "flotilla/core/text.h"
+#include "flotilla/report/comparison_text.h"
+
+namespace flotilla {
+namespace {
+
+void require_something(const RunData& run) {
+  if (run.finished() || !run.metrics.empty()) return;
+  throw Error(ErrorCode::kData, in_quotes(run.path) + " has neither metrics nor a summary yet");
+}
+
+void compare_runs(const std::vector<std::string>& paths, std::optional<double> score,
+                  const std::string& out, bool json) {
+  if (paths.size() < 2) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("compare needs two runs or more, got {}", paths.size()));
+  }
+  if (score && !std::isfinite(*score)) {
+    throw Error(ErrorCode::kUsage, "--score: expected a finite number");
+  }
+  std::vector<RunData> runs;
+  for (const std::string& path : paths) {
+    runs.push_back(read_run(path));
+    require_something(runs.back());
+  }
+  const Comparison comparison = compare(runs, score);
+  write_file_atomically(out, render_svg(comparison_figure(runs, comparison)));
+  if (json) {
+    nlohmann::ordered_json result = to_json(comparison);
+    result["plot"] = out;
+    fmt::print("{}\n", result.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    fmt::print("{}learning curves: {}\n", to_text(comparison), out);
+  }
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, Program&) {
+  CLI::App* command =
+      app.add_subcommand("compare", "put runs side by side: speed, score, settings");
+  struct State {
+    std::vector<std::string> runs;
+    std::optional<double> score;
+    std::string out = "compare.svg";
+    bool json = false;
+  };
+  auto state = std::make_shared<State>();
+  command->add_option("runs", state->runs, "run directories, or CSV files; the first is the base")
+      ->required();
+  command->add_option("--score", state->score,
+                      "return whose first time counts (default: one that all runs reached)");
+  command->add_option("--out", state->out, "file of the curves (default compare.svg)");
+  command->add_flag("--json", state->json, "print one JSON object");
+  command->callback([state] { compare_runs(state->runs, state->score, state->out, state->json); });
+}
+
+}  // namespace flotilla

@@ -1,0 +1,127 @@
+// flotilla eval RUN: plays episodes with the policy of a run, or of a policy file.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "flotilla/cli/command.h"
+#include "flotilla/core/error.h"
+#include "flotilla/train/checkpoint.h"
+#include "flotilla/train/summary.h"
+
+namespace flotilla {
+namespace {
+
+struct EvalArguments {
+  std::string path, checkpoint = "last";
+  int episodes = 100;
+  bool deterministic = true, sampled = false, json = false;
+  std::optional<uint64_t> seed;
+};
+
+// The step that "last", "best" or a number means.
+int64_t find_step(const Checkpoints& checkpoints, const std::string& path,
+                  const std::string& which) {
+  const std::vector<int64_t> steps = checkpoints.steps();
+  if (steps.empty()) throw Error(ErrorCode::kUsage, "'" + path + "' has no checkpoints");
+  if (which == "last") return steps.back();
+  if (which == "best") {
+    const auto best = checkpoints.read_state(steps.back()).best;
+    if (!best) {
+      throw Error(ErrorCode::kUsage,
+                  "'" + path + "' was not evaluated during training (eval.every), so none is best");
+    }
+    return best->step;
+  }
+  for (const int64_t step : steps) {
+    if (std::to_string(step) == which) return step;
+  }
+  throw Error(ErrorCode::kUsage,
+              fmt::format("--checkpoint: expected last, best or a step of {}; got '{}'",
+                          fmt::join(steps, ", "), which));
+}
+
+PolicyFile read_policy(const EvalArguments& arguments) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::exists(arguments.path, error)) {
+    throw Error(ErrorCode::kUsage, "there is no run or policy file '" + arguments.path + "'");
+  }
+  if (!fs::is_directory(arguments.path, error)) {
+    return read_policy_file(arguments.path);
+  }
+  const Checkpoints checkpoints(arguments.path);
+  return checkpoints.read_policy(find_step(checkpoints, arguments.path, arguments.checkpoint));
+}
+
+Config env_config_of(const PolicyFile& file, const EnvType& type) {
+  Config config(type.schema);
+  try {
+    config.load_yaml_text(file.origin.env_config, file.tensors.origin);
+  } catch (const Error& error) {  // of another version of the environment
+    throw Error(ErrorCode::kData, error.what());
+  }
+  return config;
+}
+
+const EnvType& find_env(const Registry& registry, const PolicyFile& file) {
+  try {
+    return registry.find(file.origin.env);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kData, file.tensors.origin + ": " + error.what());
+  }
+}
+
+void print(const Evaluation& eval, const EnvSpec& env, const PolicyFile& file) {
+  fmt::print(
+      "{}\n{} episodes of {}: return {:.2f} +- {:.2f} (95 % interval), deviation {:.2f}, length "
+      "{:.1f}\n",
+      file.tensors.origin, eval.episodes, env.name, eval.mean, eval.ci95, eval.std,
+      eval.mean_length);
+  for (size_t i = 0; i < eval.metrics.size(); ++i) {
+    fmt::print("  {} {:.4g}\n", env.metrics[i], eval.metrics[i]);
+  }
+}
+
+void evaluate(const Program& program, const EvalArguments& arguments) {
+  const PolicyFile file = read_policy(arguments);
+  const EnvType& type = find_env(program.registry, file);
+  const Config env_config = env_config_of(file, type);
+  const EnvSpec env = type.make_kernel(env_config, file.origin.time_limit)->spec();
+  const std::unique_ptr<Policy> policy = make_policy(file, env, {});
+  EvalOptions options;
+  options.episodes = arguments.episodes;
+  options.deterministic = arguments.deterministic && !arguments.sampled;
+  options.seed = eval_seed(arguments.seed.value_or(file.origin.seed));
+  options.vec.time_limit = file.origin.time_limit;
+  const Evaluation eval = Evaluator(type, env_config, options).play(*policy, true);
+  if (!arguments.json) return print(eval, env, file);
+  nlohmann::ordered_json json = eval_json(eval, env);
+  json["policy"] = file.tensors.origin;
+  json["deterministic"] = options.deterministic;
+  fmt::print("{}\n", json.dump());
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app, Program& program) {
+  CLI::App* command = app.add_subcommand("eval", "play episodes with a trained policy");
+  auto arguments = std::make_shared<EvalArguments>();
+  command->add_option("run", arguments->path, "directory of a run, or a policy file")->required();
+  command->add_option("--checkpoint", arguments->checkpoint,
+                      "last, best, or a step (default last)");
+  command->add_option("--episodes", arguments->episodes, "how many (default 100)")
+      ->check(CLI::Range(1, 1'000'000));
+  CLI::Option* deterministic =
+      command->add_flag("--deterministic", arguments->deterministic,
+                        "the likeliest action, the mean of a box (default)");
+  command->add_flag("--sampled", arguments->sampled, "actions drawn as in training")
+      ->excludes(deterministic);
+  command->add_option("--seed", arguments->seed,
+                      "of the episodes (default: the run's, so that its summary is reproduced)");
+  command->add_flag("--json", arguments->json, "print one JSON object on stdout");
+  command->callback([&program, arguments] { evaluate(program, *arguments); });
+}
+
+}  // namespace flotilla

@@ -1,0 +1,43 @@
+// flotilla export RUN: the metrics of a run as CSV.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "flotilla/cli/command.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
+#include "flotilla/report/run_data.h"
+
+namespace flotilla {
+namespace {
+
+void export_metrics(const std::string& path, std::string out) {
+  const RunData run = read_run(path);
+  if (run.from_csv)
+    throw Error(ErrorCode::kUsage, "export: expected a run directory, got a CSV file");
+  require_metrics(run);
+  const std::string csv = to_csv(run.metrics);
+  if (out == "-") {
+    std::fwrite(csv.data(), 1, csv.size(), stdout);
+    return;
+  }
+  if (out.empty()) out = run.path + "/metrics.csv";
+  write_file_atomically(out, csv);
+  fmt::print("{}\n", out);
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app, Program&) {
+  CLI::App* command = app.add_subcommand("export", "write the metrics of a run as CSV");
+  struct State {
+    std::string run, out;
+  };
+  auto state = std::make_shared<State>();
+  command->add_option("run", state->run, "run directory")->required();
+  command->add_option("--out", state->out, "file (default RUN/metrics.csv; -: stdout)");
+  command->callback([state] { export_metrics(state->run, state->out); });
+}
+
+}  // namespace flotilla

@@ -1,0 +1,45 @@
+// A policy in one file that needs no other to act: parameters, the normaliser they were trained
+// with, the bounds of actions and whether choices are masked, the network, and which environment
+// it is of. The format is safetensors; docs/checkpoints.md lists the names.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "flotilla/env/registry.h"
+#include "flotilla/nn/make_policy.h"
+#include "flotilla/nn/tensor_file.h"
+
+namespace flotilla {
+
+// Where a policy comes from.
+struct PolicyOrigin {
+  std::string env;         // name of the environment
+  std::string env_config;  // its settings, as YAML
+  int time_limit = 0;      // that replaced the env's own, or 0
+  uint64_t seed = 0;       // of the run
+};
+
+std::string encode_policy(const Policy& policy, const EnvSpec& env, const PolicyOrigin& origin);
+
+// A file that was read and checked as far as that can be done without the environment.
+struct PolicyFile {
+  TensorFile tensors;
+  PolicyOrigin origin;
+};
+// Throws Error(kData) that names the file and what is wrong with it.
+PolicyFile decode_policy(const std::string& bytes, const std::string& path);
+PolicyFile read_policy_file(const std::string& path);
+
+// Throws Error(kData) when the policy was trained for other observations, actions or limits than
+// those of `env`.
+void require_fit(const PolicyFile& file, const EnvSpec& env);
+
+// A policy that acts as the one that was written did.
+std::unique_ptr<Policy> make_policy(const PolicyFile& file, const EnvSpec& env,
+                                    const PolicyOptions& options);
+// The same for one that is there. Throws Error(kData), and changes nothing, where its network is
+// another one.
+void load_policy(const PolicyFile& file, Policy& policy);
+
+}  // namespace flotilla

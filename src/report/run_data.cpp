@@ -1,0 +1,119 @@
+#include "flotilla/report/run_data.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
+#include "flotilla/core/text.h"
+
+namespace flotilla {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kLargestMetrics = size_t{1} << 30;
+constexpr size_t kLargestSummary = size_t{1} << 24;
+constexpr size_t kLargestConfig = size_t{1} << 20;
+constexpr size_t kEpisodes = 100;  // that a score is the mean of
+
+nlohmann::json parse_summary(const std::string& text, const std::string& origin) {
+  nlohmann::json summary = nlohmann::json::parse(text, nullptr, false);
+  if (summary.is_object()) return summary;
+  throw Error(ErrorCode::kData, origin + ": expected a JSON object");
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+RunData read_directory(const std::string& path) {
+  const std::string config = path + "/config.yaml", metrics = path + "/metrics.jsonl",
+                    summary = path + "/summary.json";
+  if (!is_there(config) && !is_there(metrics) && !is_there(summary)) {
+    throw Error(
+        ErrorCode::kUsage,
+        in_quotes(path) + " is no run: it has no config.yaml, metrics.jsonl or summary.json");
+  }
+  RunData run;
+  run.path = path;
+  // In this order: a run that ends meanwhile has at least the metrics that its summary tells of.
+  if (is_there(summary)) {
+    run.summary = parse_summary(read_whole_file(summary, kLargestSummary), summary);
+  }
+  if (is_there(metrics)) {
+    run.metrics = parse_metrics(read_whole_file(metrics, kLargestMetrics), metrics);
+  }
+  if (is_there(config)) {
+    run.settings = parse_settings(read_whole_file(config, kLargestConfig), config);
+  }
+  return run;
+}
+
+}  // namespace
+
+std::string RunData::name() const {
+  const fs::path whole = fs::path(path).lexically_normal();
+  const fs::path last = whole.has_filename() ? whole.filename() : whole.parent_path().filename();
+  if (last != "." && last != ".." && !last.empty()) return last.string();
+  std::error_code error;
+  const fs::path absolute = fs::canonical(path, error);
+  return error || absolute.filename().empty() ? path : absolute.filename().string();
+}
+
+std::optional<double> RunData::summary_number(const char* pointer) const {
+  const nlohmann::json::json_pointer place(pointer);
+  if (!summary.is_object() || !summary.contains(place) || !summary.at(place).is_number()) {
+    return std::nullopt;
+  }
+  const double value = summary.at(place).get<double>();
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+std::string RunData::summary_text(const char* pointer) const {
+  const nlohmann::json::json_pointer place(pointer);
+  if (!summary.is_object() || !summary.contains(place) || !summary.at(place).is_string()) return "";
+  return summary.at(place).get<std::string>();
+}
+
+std::string RunData::setting(const std::string& key) const {
+  const auto found = settings.find(key);
+  return found == settings.end() ? "" : found->second;
+}
+
+std::vector<double> RunData::score() const {
+  if (metrics.has("charts/return_mean_100")) return *metrics.find("charts/return_mean_100");
+  if (metrics.has("charts/episodic_return")) {
+    return trailing_mean(*metrics.find("charts/episodic_return"), kEpisodes);
+  }
+  return {};
+}
+
+RunData read_run(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found || path.empty()) {
+    throw Error(ErrorCode::kUsage, "there is no " + in_quotes(path));
+  }
+  if (fs::is_directory(status)) return read_directory(path);
+  if (path.ends_with(".csv")) {
+    RunData run;
+    run.path = path;
+    run.from_csv = true;
+    run.metrics = read_metrics_csv(path);
+    return run;
+  }
+  throw Error(ErrorCode::kUsage,
+              in_quotes(path) + " is no run: expected a run directory or a .csv file");
+}
+
+void require_metrics(const RunData& run) {
+  if (!run.metrics.empty()) return;
+  const std::string file = run.from_csv ? run.path : run.path + "/metrics.jsonl";
+  throw Error(ErrorCode::kData, file + (is_there(file) ? " has no line yet" : " is missing"));
+}
+
+}  // namespace flotilla

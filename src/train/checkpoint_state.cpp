@@ -1,0 +1,108 @@
+#include "flotilla/train/checkpoint_state.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "flotilla/core/base64.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/sha256.h"
+
+namespace flotilla {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw Error(ErrorCode::kData, path + ": " + why);
+}
+
+// Over everything but the checksum itself.
+std::string checksum(Json json) {
+  json.erase("sha256");
+  return sha256_hex(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+// Deeper than any state is; then the value is left out and the checksum will not match. Writing a
+// value takes stack for every level of it.
+constexpr int kMaxDepth = 8;
+
+Json parse(const std::string& text) {
+  const auto shallow = [](int depth, Json::parse_event_t, const Json&) {
+    return depth <= kMaxDepth;
+  };
+  return Json::parse(text, shallow, false);
+}
+
+template <class T>
+T field(const Json& json, const char* name, const std::string& path) {
+  try {
+    return json.at(name).get<T>();
+  } catch (const nlohmann::json::exception&) {
+    refuse(path, std::string("the field '") + name + "' is missing or of another type");
+  }
+}
+
+std::optional<BestEvaluation> best_in(const Json& json, const std::string& path) {
+  const auto best = field<Json>(json, "best", path);
+  if (best.is_null()) return std::nullopt;
+  return BestEvaluation{.step = field<int64_t>(best, "step", path),
+                        .mean = field<double>(best, "mean", path),
+                        .since = field<int>(best, "since", path)};
+}
+
+}  // namespace
+
+std::string encode_state(const CheckpointState& state) {
+  Json best = nullptr;
+  if (state.best) {
+    best = {{"step", state.best->step}, {"mean", state.best->mean}, {"since", state.best->since}};
+  }
+  Json json = {{"format", CheckpointState::kFormat},
+               {"step", state.step},
+               {"env", state.env},
+               {"spec_sha256", state.spec_sha256},
+               {"kernel", state.kernel},
+               {"version", state.version},
+               {"config", state.config},
+               {"best", best},
+               {"files", state.files},
+               {"run", to_base64(state.run)}};
+  json["sha256"] = checksum(json);
+  return json.dump(1) + "\n";
+}
+
+CheckpointState decode_state(const std::string& text, const std::string& path) {
+  const Json json = parse(text);
+  if (!json.is_object()) refuse(path, "is not a JSON object");
+  const auto format = field<int64_t>(json, "format", path);
+  if (format != CheckpointState::kFormat) {
+    refuse(path,
+           fmt::format("has format {}, this program reads {}", format, CheckpointState::kFormat));
+  }
+  if (field<std::string>(json, "sha256", path) != checksum(json)) {
+    refuse(path, "does not match its checksum");
+  }
+  CheckpointState state;
+  state.step = field<int64_t>(json, "step", path);
+  state.env = field<std::string>(json, "env", path);
+  state.spec_sha256 = field<std::string>(json, "spec_sha256", path);
+  state.kernel = field<std::string>(json, "kernel", path);
+  state.version = field<std::string>(json, "version", path);
+  state.config = field<std::string>(json, "config", path);
+  state.best = best_in(json, path);
+  state.files = field<std::map<std::string, std::string>>(json, "files", path);
+  try {
+    state.run = from_base64(field<std::string>(json, "run", path));
+  } catch (const Error& error) {
+    refuse(path, error.what());
+  }
+  return state;
+}
+
+std::string state_checksum(const std::string& text) {
+  const Json json = parse(text);
+  return json.is_object() ? checksum(json) : "";
+}
+
+}  // namespace flotilla

@@ -1,0 +1,399 @@
+#include "flotilla/train/event_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <tuple>
+
+#include "flotilla/core/crc32c.h"
+#include "flotilla/core/error.h"
+
+namespace flotilla {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "integers are copied as they are");
+
+constexpr std::string_view kPrefix = "events.out.tfevents.", kSuffix = ".flotilla";
+constexpr std::string_view kVersion = "brain.Event:2";
+constexpr size_t kHeadBytes = 12, kTailBytes = 4;  // of a record, around its data
+constexpr size_t kBufferBytes = size_t{1} << 16;
+
+// ---- Protocol buffers: what an event takes of them.
+
+enum WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+// The numbers of the fields, from TensorFlow's event.proto, summary.proto and tensor.proto.
+enum EventField : uint8_t { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5 };
+enum SummaryField : uint8_t { kValue = 1 };
+enum ValueField : uint8_t { kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9 };
+enum MetadataField : uint8_t { kPluginData = 1, kDataClass = 4 };
+enum PluginField : uint8_t { kPluginName = 1 };
+enum TensorField : uint8_t { kDType = 1, kShape = 2, kStringValue = 8 };
+constexpr uint64_t kDataClassTensor = 2, kDTypeString = 7;
+
+template <class T>
+void put(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+template <class T>
+T get(const char* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return value;
+}
+
+// Returns how many bytes it wrote.
+size_t to_varint(uint64_t value, char* out) {
+  size_t size = 0;
+  for (; value >= 0x80; value >>= 7) out[size++] = static_cast<char>(value | 0x80);
+  out[size++] = static_cast<char>(value);
+  return size;
+}
+
+constexpr size_t kLongestVarint = 10;
+
+void put_varint(std::string& out, uint64_t value) {
+  char bytes[kLongestVarint];
+  out.append(bytes, to_varint(value, bytes));
+}
+
+void put_key(std::string& out, uint8_t field, WireType type) {
+  put_varint(out, uint64_t{field} << 3 | type);
+}
+
+void put_integer(std::string& out, uint8_t field, uint64_t value) {
+  put_key(out, field, kVarint);
+  put_varint(out, value);
+}
+
+void put_text(std::string& out, uint8_t field, std::string_view text) {
+  put_key(out, field, kBytes);
+  put_varint(out, text.size());
+  out += text;
+}
+
+// What `body` appends, as one field. Its length is known afterwards and put in front of it: moving
+// a few bytes is cheaper than counting everything twice.
+template <class F>
+void put_message(std::string& out, uint8_t field, F&& body) {
+  put_key(out, field, kBytes);
+  const size_t begin = out.size();
+  body();
+  char length[kLongestVarint];
+  out.insert(begin, length, to_varint(out.size() - begin, length));
+}
+
+// Fields of the value zero are left out, as other writers do.
+void put_event_head(std::string& out, double wall_time, int64_t step) {
+  if (wall_time != 0) {
+    put_key(out, kWallTime, kFixed64);
+    put(out, wall_time);
+  }
+  if (step != 0) put_integer(out, kStep, static_cast<uint64_t>(step));
+}
+
+std::optional<uint64_t> take_varint(std::string_view& from) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < std::min(kLongestVarint, from.size()); ++i) {
+    const auto byte = static_cast<uint8_t>(from[i]);
+    value |= uint64_t{byte & 0x7FU} << (7 * i);
+    if (byte < 0x80) {
+      from.remove_prefix(i + 1);
+      return value;
+    }
+  }
+  return std::nullopt;
+}
+
+bool skip(std::string_view& from, uint64_t bytes) {
+  if (bytes > from.size()) return false;
+  from.remove_prefix(static_cast<size_t>(bytes));
+  return true;
+}
+
+// The step of an event; nothing when the bytes are none.
+std::optional<int64_t> step_of(std::string_view event) {
+  int64_t step = 0;
+  while (!event.empty()) {
+    const std::optional<uint64_t> key = take_varint(event);
+    if (!key || *key >> 3 == 0) return std::nullopt;
+    const uint64_t type = *key & 7;
+    if (type == kFixed64 || type == kFixed32) {
+      if (!skip(event, type == kFixed64 ? 8 : 4)) return std::nullopt;
+      continue;
+    }
+    if (type != kVarint && type != kBytes) return std::nullopt;
+    const std::optional<uint64_t> value = take_varint(event);
+    if (!value || (type == kBytes && !skip(event, *value))) return std::nullopt;
+    if (type == kVarint && *key >> 3 == kStep) step = static_cast<int64_t>(*value);
+  }
+  return step;
+}
+
+// ---- Records.
+
+// A checksum of bytes that hold checksums is weak; so the format stores it turned and shifted.
+uint32_t masked_crc(std::string_view bytes) { return std::rotr(crc32c(bytes), 15) + 0xA282EAD8U; }
+
+// How much of the file is good.
+uint64_t bytes_to_keep(std::FILE* file, uint64_t size, int64_t last_step) {
+  std::string bytes;
+  const auto read = [&](size_t count) {
+    bytes.resize(count);
+    return std::fread(bytes.data(), 1, count, file) == count;
+  };
+  for (uint64_t kept = 0;;) {
+    if (!read(kHeadBytes)) return kept;
+    const auto length = get<uint64_t>(bytes.data());
+    if (masked_crc({bytes.data(), sizeof(length)}) != get<uint32_t>(&bytes[8])) return kept;
+    const uint64_t left = size - std::min(size, kept + kHeadBytes);
+    if (length > EventFile::kLargestRecord || length + kTailBytes > left) return kept;
+    if (!read(static_cast<size_t>(length) + kTailBytes)) return kept;
+    const std::string_view data(bytes.data(), static_cast<size_t>(length));
+    if (masked_crc(data) != get<uint32_t>(data.data() + data.size())) return kept;
+    const std::optional<int64_t> step = step_of(data);
+    if (!step || *step > last_step) return kept;
+    kept += kHeadBytes + length + kTailBytes;
+  }
+}
+
+// ---- Files.
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+[[noreturn]] void cannot(const char* verb, const std::string& path, int error) {
+  throw Error(ErrorCode::kData, fmt::format("cannot {} {}: {}", verb, path, reason(error)));
+}
+
+// The time in a name and the number behind it, if it is the name of an event file of ours.
+std::optional<std::pair<uint64_t, uint64_t>> age_of(std::string_view name) {
+  const auto take_number = [&name](uint64_t& number) {
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    name.remove_prefix(static_cast<size_t>(end - name.data()));
+    return error == std::errc();
+  };
+  const auto take = [&name](std::string_view text) {
+    const bool there = name.starts_with(text);
+    if (there) name.remove_prefix(text.size());
+    return there;
+  };
+  uint64_t time = 0, number = 0;
+  if (!take(kPrefix) || !take_number(time) || !take(kSuffix)) return std::nullopt;
+  if (!name.empty() && (!take(".") || !take_number(number) || !name.empty())) return std::nullopt;
+  return std::pair(time, number);
+}
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+EventFile::EventFile(std::string path, int fd, uint64_t size) noexcept
+    : path_(std::move(path)), fd_(fd), size_(size) {}
+
+// Through another constructor, so that the destructor closes the file when this one fails.
+EventFile::EventFile(Opened opened) : EventFile(std::move(opened.path), opened.fd, opened.size) {
+  if (size_ > 0) return;
+  const size_t begin = begin_record();
+  put_event_head(buffer_, seconds_since_1970(), 0);
+  put_text(buffer_, kFileVersion, kVersion);
+  end_record(begin);
+  flush();
+}
+
+EventFile::EventFile(const std::string& directory) : EventFile(create(directory)) {}
+
+EventFile EventFile::reopen(const std::string& directory, int64_t last_step) {
+  const std::vector<std::string> files = event_files(directory);
+  for (const std::string& file : files) cut_event_file(file, last_step);
+  return EventFile(files.empty() ? create(directory) : open(files.back()));
+}
+
+EventFile::~EventFile() {
+  if (fd_ < 0) return;
+  try {
+    flush();
+  } catch (const Error&) {  // a destructor has nobody to tell
+  }
+  ::close(fd_);
+}
+
+EventFile::EventFile(EventFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      size_(other.size_),
+      buffer_(std::move(other.buffer_)) {}
+
+EventFile& EventFile::operator=(EventFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(size_, other.size_);
+  std::swap(buffer_, other.buffer_);
+  return *this;
+}
+
+EventFile::Opened EventFile::create(const std::string& directory) {
+  const std::string first = fmt::format("{}/{}{:010}{}", directory, kPrefix,
+                                        static_cast<int64_t>(seconds_since_1970()), kSuffix);
+  std::string path = first;
+  for (int number = 2;; ++number) {
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd >= 0) return {path, fd, 0};
+    if (errno != EEXIST) cannot("write", path, errno);
+    path = fmt::format("{}.{}", first, number);  // the second run in this second
+  }
+}
+
+EventFile::Opened EventFile::open(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  struct stat facts;
+  if (fd < 0) cannot("write", path, errno);
+  if (::fstat(fd, &facts) != 0) {
+    const int error = errno;
+    ::close(fd);
+    cannot("write", path, error);
+  }
+  return {path, fd, static_cast<uint64_t>(facts.st_size)};
+}
+
+size_t EventFile::begin_record() {
+  const size_t begin = buffer_.size();
+  buffer_.resize(begin + kHeadBytes);
+  return begin;
+}
+
+void EventFile::end_record(size_t begin) {
+  const std::string_view data = std::string_view(buffer_).substr(begin + kHeadBytes);
+  if (data.size() > kLargestRecord) {
+    const size_t size = data.size();
+    buffer_.resize(begin);
+    throw Error(ErrorCode::kData, fmt::format("cannot write {}: a record of {} bytes, {} are the "
+                                              "most",
+                                              path_, size, kLargestRecord));
+  }
+  const uint64_t length = data.size();
+  const uint32_t data_crc = masked_crc(data);
+  std::memcpy(&buffer_[begin], &length, sizeof(length));
+  const uint32_t length_crc = masked_crc({&buffer_[begin], sizeof(length)});
+  std::memcpy(&buffer_[begin + sizeof(length)], &length_crc, sizeof(length_crc));
+  put(buffer_, data_crc);
+  if (buffer_.size() >= kBufferBytes) flush();
+}
+
+void EventFile::add(double wall_time, int64_t step, std::span<const Scalar> scalars) {
+  const size_t begin = begin_record();
+  put_event_head(buffer_, wall_time, step);
+  put_message(buffer_, kSummary, [&] {
+    for (const Scalar& scalar : scalars) {
+      put_message(buffer_, kValue, [&] {
+        put_text(buffer_, kTag, scalar.first);
+        put_key(buffer_, kSimpleValue, kFixed32);
+        put(buffer_, static_cast<float>(scalar.second));
+      });
+    }
+  });
+  end_record(begin);
+}
+
+void EventFile::add_text(double wall_time, int64_t step, std::string_view tag,
+                         std::string_view text) {
+  const size_t begin = begin_record();
+  put_event_head(buffer_, wall_time, step);
+  put_message(buffer_, kSummary, [&] {
+    put_message(buffer_, kValue, [&] {
+      put_text(buffer_, kTag, tag);
+      put_message(buffer_, kTensor, [&] {
+        put_integer(buffer_, kDType, kDTypeString);
+        put_message(buffer_, kShape, [] {});  // of rank 0
+        put_text(buffer_, kStringValue, text);
+      });
+      put_message(buffer_, kMetadata, [&] {
+        put_message(buffer_, kPluginData, [&] { put_text(buffer_, kPluginName, "text"); });
+        put_integer(buffer_, kDataClass, kDataClassTensor);
+      });
+    });
+  });
+  end_record(begin);
+}
+
+void EventFile::flush() {
+  size_t done = 0;
+  while (done < buffer_.size()) {
+    const ssize_t wrote = ::pwrite(fd_, buffer_.data() + done, buffer_.size() - done,
+                                   static_cast<off_t>(size_ + done));
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) {
+      const int error = errno;
+      // Half a record would hide all that come behind it. What cannot be written is given up, for
+      // a run that goes on must not keep ever more of it.
+      buffer_.clear();
+      if (::ftruncate(fd_, static_cast<off_t>(size_)) != 0) cannot("cut", path_, errno);
+      cannot("write", path_, error);
+    }
+    done += static_cast<size_t>(wrote);
+  }
+  size_ += done;
+  buffer_.clear();
+}
+
+void EventFile::sync() {
+  flush();
+  if (::fsync(fd_) != 0) cannot("write", path_, errno);
+}
+
+std::vector<std::string> event_files(const std::string& directory) {
+  std::vector<std::tuple<uint64_t, uint64_t, std::string>> found;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(directory, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (const auto age = age_of(entry->path().filename().native())) {
+      found.emplace_back(age->first, age->second, entry->path().string());
+    }
+  }
+  if (error) throw Error(ErrorCode::kData, "cannot read " + directory + ": " + error.message());
+  std::ranges::sort(found);
+  std::vector<std::string> paths;
+  paths.reserve(found.size());
+  for (auto& [time, number, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+void cut_event_file(const std::string& path, int64_t last_step) {
+  // A named pipe would keep a blocking open() waiting.
+  const int fd = ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) cannot("cut", path, errno);
+  const auto close = [](std::FILE* file) { std::fclose(file); };
+  const std::unique_ptr<std::FILE, decltype(close)> file(::fdopen(fd, "r"));
+  if (file == nullptr) {
+    const int error = errno;
+    ::close(fd);
+    cannot("cut", path, error);
+  }
+  struct stat facts;
+  if (::fstat(fd, &facts) != 0) cannot("cut", path, errno);
+  if (!S_ISREG(facts.st_mode)) {
+    throw Error(ErrorCode::kData, "cannot cut " + path + ": not a regular file");
+  }
+  const auto size = static_cast<uint64_t>(facts.st_size);
+  errno = 0;
+  const uint64_t kept = bytes_to_keep(file.get(), size, last_step);
+  if (std::ferror(file.get()) != 0) cannot("read", path, errno);
+  if (kept < size && ::ftruncate(fd, static_cast<off_t>(kept)) != 0) cannot("cut", path, errno);
+}
+
+}  // namespace flotilla

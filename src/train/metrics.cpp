@@ -1,0 +1,156 @@
+#include "flotilla/train/metrics.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "flotilla/core/clock.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/system.h"
+
+namespace flotilla {
+namespace {
+
+constexpr const char* kLines = "/metrics.jsonl";
+
+double unix_time() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+void append_number(std::string& text, double value) {
+  if (std::isfinite(value)) {
+    fmt::format_to(std::back_inserter(text), "{}", value);
+  } else {
+    text += "null";
+  }
+}
+
+void append_name(std::string& text, const std::string& name) {
+  text += nlohmann::json(name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// The step of a line, or nothing where it is not one of ours.
+std::optional<int64_t> step_in(const std::string& line) {
+  const auto json = nlohmann::json::parse(line, nullptr, false);
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) {
+    return std::nullopt;
+  }
+  return json["step"].get<int64_t>();
+}
+
+}  // namespace
+
+Mark mark_of(const Trainer& trainer) {
+  const Timing timing = trainer.timing();
+  return {.steps = trainer.progress().steps, .wall_s = timing.total_s(), .timing = timing};
+}
+
+std::vector<Metric> metrics_of(const Trainer& trainer, const Mark& before, const Mark& now,
+                               const std::optional<Evaluation>& eval) {
+  const Progress& progress = trainer.progress();
+  const Update& update = progress.update;
+  std::vector<Metric> metrics;
+  const auto add = [&metrics](std::string name, double value) {
+    metrics.emplace_back(std::move(name), value);
+  };
+  const double seconds = std::max(now.wall_s - before.wall_s, 1e-9);
+  add("charts/SPS", static_cast<double>(now.steps - before.steps) / seconds);
+  if (progress.ended.count > 0) {
+    add("charts/episodic_return", progress.ended.return_mean);
+    add("charts/episodic_length", progress.ended.length_mean);
+  }
+  if (progress.episodes > 0) add("charts/return_mean_100", progress.return_mean);
+  add("charts/learning_rate", update.lr);
+  add("losses/policy_loss", update.policy_loss);
+  add("losses/value_loss", update.value_loss);
+  add("losses/entropy", update.entropy);
+  add("losses/approx_kl", update.approx_kl);
+  add("losses/clipfrac", update.clip_fraction);
+  add("losses/explained_variance", update.explained_variance);
+  add("losses/grad_norm", update.grad_norm);
+  add("schedule/clip", update.clip);
+  add("schedule/entropy", update.entropy_coef);
+  add("schedule/epsilon", update.epsilon);
+  add("time/step_s", now.timing.step_s - before.timing.step_s);
+  add("time/infer_s", now.timing.infer_s - before.timing.infer_s);
+  add("time/wait_s", now.timing.wait_s - before.timing.wait_s);
+  add("time/gae_s", now.timing.advantage_s - before.timing.advantage_s);
+  add("time/update_s", now.timing.update_s - before.timing.update_s);
+  add("time/eval_s", now.timing.eval_s - before.timing.eval_s);
+  add("time/checkpoint_s", now.timing.checkpoint_s - before.timing.checkpoint_s);
+  add("memory/rss_mb", static_cast<double>(resident_bytes()) * 1e-6);
+  add("env/failures", static_cast<double>(progress.env_failures));
+  const std::vector<std::string>& names = trainer.env_spec().metrics;
+  if (progress.ended.count > 0) {
+    for (size_t i = 0; i < names.size(); ++i) add("env/" + names[i], progress.ended.metrics[i]);
+  }
+  if (eval) {
+    add("eval/episodic_return", eval->mean);
+    add("eval/std", eval->std);
+    add("eval/ci95", eval->ci95);
+    add("eval/episodic_length", eval->mean_length);
+    add("eval/episodes", eval->episodes);
+    for (size_t i = 0; i < names.size(); ++i) add("eval/" + names[i], eval->metrics[i]);
+  }
+  return metrics;
+}
+
+MetricsLog::MetricsLog(const std::string& directory)
+    : lines_(directory + kLines), events_(directory), flushed_ns_(now_ns()) {}
+
+MetricsLog::MetricsLog(const std::string& directory, int64_t last_step)
+    : lines_((cut_metrics(directory + kLines, last_step), directory + kLines)),
+      events_(EventFile::reopen(directory, last_step)),
+      flushed_ns_(now_ns()) {}
+
+void MetricsLog::write(const Progress& progress, double wall_s,
+                       const std::vector<Metric>& metrics) {
+  line_ = fmt::format(R"({{"step": {}, "update": {}, "episodes": {}, "wall_s": )", progress.steps,
+                      progress.updates, progress.episodes);
+  append_number(line_, wall_s);
+  for (const auto& [name, value] : metrics) {
+    line_ += ", ";
+    append_name(line_, name);
+    line_ += ": ";
+    append_number(line_, value);
+  }
+  line_ += "}\n";
+  lines_.append(line_);
+  events_.add(unix_time(), progress.steps, metrics);
+  constexpr uint64_t kFlushNs = 1'000'000'000;
+  if (now_ns() - flushed_ns_ >= kFlushNs) flush();
+}
+
+void MetricsLog::write_text(const std::string& name, const std::string& text, int64_t step) {
+  events_.add_text(unix_time(), step, name, text);
+}
+
+void MetricsLog::flush() {
+  lines_.flush();
+  events_.flush();
+  flushed_ns_ = now_ns();
+}
+
+void MetricsLog::sync_lines() const { lines_.sync(); }
+
+void cut_metrics(const std::string& path, int64_t last_step) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return;
+  int64_t kept = 0;
+  for (std::string line; std::getline(file, line);) {
+    const bool torn = file.eof();  // without a line end
+    const auto step = torn ? std::nullopt : step_in(line);
+    if (!step || *step > last_step) break;
+    kept += static_cast<int64_t>(line.size()) + 1;
+  }
+  if (::truncate(path.c_str(), kept) != 0) throw_errno(ErrorCode::kData, "cannot cut " + path);
+}
+
+}  // namespace flotilla

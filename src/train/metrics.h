@@ -1,0 +1,58 @@
+// What a run reports of itself: a line of metrics.jsonl and a TensorBoard event per update.
+// docs/metrics.md lists the names.
+//
+// A line is one flat JSON object. Lines reach the file about once a second and at every
+// checkpoint; a run that goes on from a checkpoint has every update in it exactly once, because
+// what was written behind the checkpoint is cut off.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "flotilla/core/file.h"
+#include "flotilla/train/event_file.h"
+#include "flotilla/train/trainer.h"
+
+namespace flotilla {
+
+using Metric = std::pair<std::string, double>;
+
+// Where a run stood when a line was written.
+struct Mark {
+  int64_t steps = 0;
+  double wall_s = 0;
+  Timing timing;
+};
+Mark mark_of(const Trainer& trainer);
+
+// The metrics of the last update, since the line before it.
+std::vector<Metric> metrics_of(const Trainer& trainer, const Mark& before, const Mark& now,
+                               const std::optional<Evaluation>& eval);
+
+class MetricsLog {
+ public:
+  // Begins the files of a new run.
+  explicit MetricsLog(const std::string& directory);
+  // Goes on with the files of a run, without what is of a later step than `last_step`.
+  MetricsLog(const std::string& directory, int64_t last_step);
+
+  void write(const Progress& progress, double wall_s, const std::vector<Metric>& metrics);
+  void write_text(const std::string& name, const std::string& text, int64_t step);
+  void flush();
+  // The lines that were flushed are on the disk. May run beside write().
+  void sync_lines() const;
+
+ private:
+  AppendFile lines_;
+  EventFile events_;
+  std::string line_;
+  uint64_t flushed_ns_ = 0;
+};
+
+// Cuts metrics.jsonl behind the last whole line that is not of a later step.
+void cut_metrics(const std::string& path, int64_t last_step);
+
+}  // namespace flotilla

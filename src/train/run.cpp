@@ -1,0 +1,304 @@
+#include "flotilla/train/run.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "flotilla/core/clock.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
+#include "flotilla/core/log.h"
+#include "flotilla/core/system.h"
+#include "flotilla/core/version.h"
+#include "flotilla/train/recipes.h"
+#include "flotilla/train/summary.h"
+
+namespace flotilla {
+namespace {
+
+constexpr const char* kConfig = "config.yaml";
+constexpr const char* kSummary = "summary.json";
+constexpr const char* kHistory = "history.jsonl";
+
+double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - start) * 1e-9; }
+
+// Keys that say what a run's state looks like, or what its random numbers mean.
+bool is_fixed(const std::string& key) {
+  for (const char* prefix : {"env.", "net."}) {
+    if (key.starts_with(prefix)) return true;
+  }
+  static const std::vector<std::string> fixed = {"seed", "num_envs", "algo", "normalise_reward"};
+  return std::ranges::count(fixed, key) > 0;
+}
+
+// What the settings of a run differ in from those of its checkpoint. Throws Error(kUsage) for what
+// may not.
+std::vector<std::string> changes_since(const CheckpointState& state, const std::string& path,
+                                       const RunConfig& run) {
+  if (state.env != run.type.name) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{}: is of '{}', this run is of '{}'", path, state.env, run.type.name));
+  }
+  Config before(run.config.schema());
+  try {
+    before.load_yaml_text(state.config, path);
+  } catch (const Error& error) {  // of another version of the program
+    throw Error(ErrorCode::kData, error.what());
+  }
+  std::vector<std::string> changes;
+  for (const Key& key : run.config.schema().keys()) {
+    const std::string old = before.text(key.name), now = run.config.text(key.name);
+    if (old == now) continue;
+    if (is_fixed(key.name)) {
+      throw Error(
+          ErrorCode::kUsage,
+          fmt::format("a run that goes on cannot change {} from {} to {}", key.name, old, now));
+    }
+    changes.push_back(fmt::format("{}: {} -> {}", key.name, old, now));
+  }
+  return changes;
+}
+
+int64_t choose_step(const std::vector<int64_t>& steps, std::optional<int64_t> from_step) {
+  if (!from_step) return steps.back();
+  if (std::ranges::count(steps, *from_step) > 0) return *from_step;
+  throw Error(ErrorCode::kUsage, fmt::format("there is no checkpoint of step {}; there are {}",
+                                             *from_step, fmt::join(steps, ", ")));
+}
+
+Config read_config(const Registry& registry, const RunDirectory& directory) {
+  try {
+    return load_run_config(registry, directory.file(kConfig), true, {});
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kData, error.what());
+  }
+}
+
+[[noreturn]] void offer_another(const Error& error, const Checkpoints& checkpoints, int64_t step) {
+  const auto whole = checkpoints.last_whole_before(step);
+  throw Error(ErrorCode::kData,
+              whole ? fmt::format("{}; step_{} before it is whole: add --from-step {}",
+                                  error.what(), *whole, *whole)
+                    : fmt::format("{}; no whole checkpoint is before it", error.what()));
+}
+
+}  // namespace
+
+Run::Run(const RunConfig& config, const std::string& directory)
+    : opened_ns_(now_ns()),
+      run_(config),
+      trainer_(std::make_unique<Trainer>(run_)),
+      directory_(std::make_unique<RunDirectory>(
+          directory.empty() ? make_run_path(run_.type.name, run_.seed) : directory,
+          RunDirectory::Mode::kNew)),
+      checkpoints_(path()) {
+  set_up();
+  directory_->write(kConfig, run_.config.to_yaml());
+  record("start");
+  metrics_ = std::make_unique<MetricsLog>(path());
+  metrics_->write_text("config", "```\n" + run_.config.to_yaml() + "```\n", 0);
+  // Not worth waiting for the disk: a crash of the machine now loses nothing.
+  checkpoint(false);
+  wait_for_checkpoint();
+}
+
+Run::Run(const RunConfig& config, std::unique_ptr<RunDirectory> directory)
+    : opened_ns_(now_ns()),
+      run_(config),
+      trainer_(std::make_unique<Trainer>(run_)),
+      directory_(std::move(directory)),
+      checkpoints_(path()) {
+  set_up();
+}
+
+void Run::set_up() {
+  saved_ns_ = now_ns();
+  if (run_.vec.crash_dir == kDefaultCrashDir) {
+    trainer_->set_crash_dir(directory_->file(kDefaultCrashDir));
+  }
+}
+
+std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& path,
+                                 const Adjust& adjust, std::optional<int64_t> from_step) {
+  auto directory = std::make_unique<RunDirectory>(path, RunDirectory::Mode::kExisting);
+  Config config = read_config(registry, *directory);
+  if (adjust) adjust(config);
+  const RunConfig run(env_of(registry, config), config);
+  const Checkpoints checkpoints(path);
+  const std::vector<int64_t> steps = checkpoints.steps();
+  if (steps.empty()) {  // stopped before it had begun
+    std::unique_ptr<Run> fresh(new Run(run, std::move(directory)));
+    fresh->directory_->write(kConfig, run.config.to_yaml());
+    fresh->metrics_ = std::make_unique<MetricsLog>(path, 0);
+    fresh->record("start");
+    fresh->checkpoint(false);
+    fresh->wait_for_checkpoint();
+    return fresh;
+  }
+  const int64_t step = choose_step(steps, from_step);
+  CheckpointState state;
+  std::unique_ptr<Run> resumed;
+  try {
+    state = checkpoints.read_state(step);
+    std::vector<std::string> changes = changes_since(state, checkpoints.path(step), run);
+    resumed.reset(new Run(run, std::move(directory)));
+    resumed->changes_ = std::move(changes);
+    checkpoints.load(step, *resumed->trainer_);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kData) throw;
+    offer_another(error, checkpoints, step);
+  }
+  resumed->go_on_from(step, state);
+  return resumed;
+}
+
+void Run::go_on_from(int64_t step, const CheckpointState& state) {
+  earlier_s_ = trainer_->progress().wall_s;
+  best_ = state.best;
+  saved_step_ = step;
+  if (state.kernel != trainer_->policy().kernel()) {
+    log::warn("another kernel than before: results may differ in the last digits",
+              {{"before", state.kernel}, {"now", trainer_->policy().kernel()}});
+  }
+  was_finished_ = finished() && directory_->holds(kSummary);
+  if (was_finished_) return;
+  checkpoints_.cut(step);
+  metrics_ = std::make_unique<MetricsLog>(path(), step);
+  std::error_code error;
+  std::filesystem::remove(directory_->file(kSummary), error);  // of a run with an earlier end
+  if (!changes_.empty()) directory_->write(kConfig, run_.config.to_yaml());
+  record("resume");
+}
+
+double Run::wall_s() const { return earlier_s_ + seconds_since(opened_ns_); }
+
+bool Run::stopped_early() const {
+  if (!best_) return false;
+  const bool reached = best_->mean >= run_.eval.stop_at;
+  return reached || (run_.eval.patience > 0 && best_->since >= run_.eval.patience);
+}
+
+bool Run::finished() const { return trainer_->finished() || stopped_early(); }
+
+void Run::train(const AfterUpdate& after) {
+  line_ = mark_of(*trainer_);
+  try {
+    while (!finished()) {
+      if (interrupted()) stop_interrupted();
+      iterate(after);
+    }
+    if (saved_step_ != trainer_->progress().steps) checkpoint(true);
+    if (metrics_ != nullptr) metrics_->flush();
+  } catch (const Error& error) {
+    fail(error);
+  }
+}
+
+void Run::iterate(const AfterUpdate& after) {
+  const int64_t best_step = best_ ? best_->step : -1;
+  trainer_->iterate();
+  const std::optional<Evaluation> eval = evaluate_if_due();
+  const Mark now = mark_of(*trainer_);
+  metrics_->write(trainer_->progress(), now.wall_s, metrics_of(*trainer_, line_, now, eval));
+  line_ = now;
+  if (after) after(trainer_->progress());
+  const bool better = best_ && best_->step != best_step;
+  if (better || checkpoint_due()) checkpoint(true);
+}
+
+std::optional<Evaluation> Run::evaluate_if_due() {
+  const Progress& progress = trainer_->progress();
+  if (run_.eval.every == 0 || progress.updates % run_.eval.every != 0) return std::nullopt;
+  // To its end even when interrupted: half an evaluation would have to be repeated.
+  const Evaluation eval = trainer_->evaluate(false);
+  if (eval.episodes == 0) return std::nullopt;
+  if (!best_ || eval.mean > best_->mean) {
+    best_ = {.step = progress.steps, .mean = eval.mean, .since = 0};
+  } else {
+    ++best_->since;
+  }
+  return eval;
+}
+
+bool Run::checkpoint_due() const {
+  const CheckpointOptions& options = run_.checkpoint;
+  const int64_t steps = trainer_->progress().steps;
+  if (options.every > 0 && steps / options.every > saved_step_ / options.every) return true;
+  return options.every_s > 0 && seconds_since(saved_ns_) >= options.every_s;
+}
+
+void Run::checkpoint(bool sync) {
+  const uint64_t start = now_ns();
+  wait_for_checkpoint();
+  Checkpoint taken = take_checkpoint(*trainer_, run_, best_);
+  // What the checkpoint stands behind is in the file before the checkpoint is there.
+  metrics_->flush();
+  std::vector<int64_t> spared;
+  if (best_) spared.push_back(best_->step);
+  saved_step_ = taken.step;
+  saved_ns_ = now_ns();
+  writing_ = std::async(std::launch::async, [this, sync, spared, taken = std::move(taken)] {
+    if (sync) metrics_->sync_lines();
+    checkpoints_.write(taken, sync);
+    checkpoints_.prune(run_.checkpoint.keep, spared);
+  });
+  trainer_->add_checkpoint_time(seconds_since(start));
+}
+
+void Run::wait_for_checkpoint() {
+  if (writing_.valid()) writing_.get();
+}
+
+void Run::stop_interrupted() {
+  if (saved_step_ != trainer_->progress().steps) checkpoint(true);
+  wait_for_checkpoint();
+  record("interrupted");
+  throw Error(ErrorCode::kInterrupted,
+              fmt::format("interrupted after {} steps; go on with --resume {}",
+                          trainer_->progress().steps, path()));
+}
+
+std::string Run::finish() {
+  try {
+    evaluation_ = trainer_->evaluate();
+    wait_for_checkpoint();
+    const std::string summary =
+        summary_json(run_, *trainer_, evaluation_, best_, wall_s()).dump(2) + "\n";
+    directory_->write(kSummary, summary);
+    record("finish");
+    return summary;
+  } catch (const Error& error) {
+    fail(error);
+  }
+}
+
+void Run::fail(const Error& error) const {
+  if (error.code() != ErrorCode::kData) throw;  // what is being handled, whatever it is
+  if (writing_.valid()) writing_.wait();
+  const std::vector<int64_t> steps = checkpoints_.steps();
+  throw Error(ErrorCode::kData,
+              steps.empty()
+                  ? error.what()
+                  : fmt::format("{}; the last checkpoint is step_{}: go on with --resume {}",
+                                error.what(), steps.back(), path()));
+}
+
+// For people who read what became of a run; nothing depends on it.
+void Run::record(const std::string& event) const {
+  nlohmann::ordered_json json = {
+      {"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+      {"event", event},
+      {"step", trainer_->progress().steps},
+      {"version", kVersionLine}};
+  if (event == "resume") json["changes"] = changes_;
+  AppendFile file(directory_->file(kHistory));
+  file.append(json.dump() + "\n");
+  file.flush();
+}
+
+}  // namespace flotilla

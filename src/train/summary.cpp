@@ -1,0 +1,110 @@
+#include "flotilla/train/summary.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "flotilla/core/system.h"
+#include "flotilla/core/version.h"
+
+namespace flotilla {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A run that saw no episode end has no return.
+nlohmann::ordered_json return_json(const Progress& progress, double value) {
+  if (progress.episodes == 0) return nullptr;
+  return value;
+}
+
+Json best_json(const std::optional<BestEvaluation>& best) {
+  if (!best) return nullptr;
+  return {{"step", best->step}, {"mean", best->mean}};
+}
+
+}  // namespace
+
+std::string run_header(const RunConfig& run, const RunShape& shape) {
+  const std::string workers =
+      shape.workers > 0 ? fmt::format(", {} workers", shape.workers) : std::string();
+  return fmt::format("{} x {}, {} back end{}, {} threads; {}, {}-{} {}{}, {} (policy={}); seed {}",
+                     shape.num_envs, run.type.name, shape.backend, workers, shape.threads, run.algo,
+                     run.network.inputs, fmt::join(run.network.hidden, "-"),
+                     run.network.activation == Activation::kTanh ? "tanh" : "relu",
+                     run.network.shared ? " shared" : "", shape.policy_kernel, run.policy,
+                     run.seed);
+}
+
+nlohmann::ordered_json machine_json(const RunShape& shape) {
+  nlohmann::ordered_json json = {{"cpu", cpu_model()}, {"cores", cpu_count()},
+                                 {"gpu", nullptr},     {"compiler", __VERSION__},
+                                 {"torch", nullptr},   {"blas_kernel", nullptr}};
+  // "torch 1.13.0 cpu, OpenBLAS SkylakeX"
+  const std::string& kernel = shape.policy_kernel;
+  if (!kernel.starts_with("torch ")) return json;
+  const size_t version = kernel.find(' ') + 1, comma = kernel.find(", ");
+  json["torch"] = kernel.substr(version, kernel.find(' ', version) - version);
+  if (comma != std::string::npos) json["blas_kernel"] = kernel.substr(comma + 2);
+  if (const std::string gpu = gpu_model(); kernel.ends_with(" cuda") && !gpu.empty()) {
+    json["gpu"] = gpu;
+  }
+  return json;
+}
+
+nlohmann::ordered_json eval_json(const Evaluation& eval, const EnvSpec& env) {
+  Json metrics = Json::object();
+  for (size_t i = 0; i < eval.metrics.size(); ++i) metrics[env.metrics[i]] = eval.metrics[i];
+  return {{"episodes", eval.episodes},
+          {"mean", eval.mean},
+          {"std", eval.std},
+          {"ci95", eval.ci95},
+          {"mean_length", eval.mean_length},
+          {"metrics", metrics}};
+}
+
+nlohmann::ordered_json summary_json(const RunConfig& run, const Trainer& trainer,
+                                    const Evaluation& eval,
+                                    const std::optional<BestEvaluation>& best, double wall_s) {
+  const Progress& progress = trainer.progress();
+  const RunShape shape = trainer.shape();
+  const Timing timing = trainer.timing();
+  return {{"domain", run.type.name},
+          {"algo", run.algo},
+          {"backend", shape.backend},
+          {"policy", shape.fused ? "fused" : "torch"},
+          {"kernel", shape.policy_kernel},
+          {"device", run.device},
+          {"num_envs", shape.num_envs},
+          {"workers", shape.workers},
+          {"threads", shape.threads},
+          {"seed", run.seed},
+          {"steps", progress.steps},
+          {"episodes", progress.episodes},
+          {"updates", progress.updates},
+          {"wall_s", wall_s},
+          {"steps_per_s", static_cast<double>(progress.steps) / progress.wall_s},
+          {"collect_s", timing.collect_s()},
+          {"learn_s", timing.learn_s()},
+          {"timing",
+           {{"step_s", timing.step_s},
+            {"infer_s", timing.infer_s},
+            {"wait_s", timing.wait_s},
+            {"gae_s", timing.advantage_s},
+            {"update_s", timing.update_s},
+            {"eval_s", timing.eval_s},
+            {"checkpoint_s", timing.checkpoint_s},
+            {"other_s", timing.other_s}}},
+          {"bottleneck", bottleneck(timing, shape)},
+          {"env_failures", progress.env_failures},
+          {"return_mean_100", return_json(progress, progress.return_mean)},
+          {"return_best", return_json(progress, progress.return_best)},
+          {"eval", eval_json(eval, trainer.env_spec())},
+          {"best", best_json(best)},
+          {"peak_rss_mb", static_cast<double>(peak_resident_bytes()) / 1e6},
+          {"params_sha256", trainer.params_sha256()},
+          {"config_sha256", run.config.sha256()},
+          {"version", kVersionLine},
+          {"machine", machine_json(shape)}};
+}
+
+}  // namespace flotilla

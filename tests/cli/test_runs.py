@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+"""Black-box tests of runs that are stopped, gone on with, damaged and evaluated.
+
+    test_runs.py --binary build/release/flotilla [unittest arguments]
+"""
+
+import argparse
+import ctypes
+import ctypes.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+BINARY = None
+TIMEOUT_S = 60
+SMALL = ["--num-envs", "8", "horizon=16", "--threads", "1", "eval.episodes=8", "net.hidden=16"]
+
+
+class RunTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="flotilla-runs-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.run = self.folder / "run"
+
+    def call(self, *arguments, status=0):
+        command = [BINARY, *map(str, arguments)]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=TIMEOUT_S)
+        self.assertEqual(done.returncode, status, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def train(self, steps=2048, *more):
+        self.call("train", "cartpole", "--out", self.run, "--steps", steps, "--checkpoint-every", 512, *SMALL, *more)
+        return self.summary()
+
+    def summary(self):
+        return json.loads((self.run / "summary.json").read_text())
+
+    def checkpoints(self):
+        return sorted(int(path.name.removeprefix("step_")) for path in (self.run / "checkpoints").iterdir())
+
+    def error(self, done):
+        lines = [line for line in done.stderr.splitlines() if line.startswith("flotilla: ")]
+        self.assertEqual(len(lines), 1, done.stderr)
+        return lines[0].removeprefix("flotilla: ")
+
+    def lines(self):
+        return [json.loads(line) for line in (self.run / "metrics.jsonl").read_text().splitlines()]
+
+
+class Resume(RunTest):
+    def test_a_longer_run_is_the_same_as_one_that_was_long_from_the_start(self):
+        long = self.train(4096, "ppo.lr_schedule=constant")["params_sha256"]
+        shutil.rmtree(self.run)
+        self.train(2048, "ppo.lr_schedule=constant")
+        done = self.call("train", "--resume", self.run, "--steps", 4096)
+        self.assertIn("changed: steps: 2048 -> 4096", done.stderr)
+        self.assertEqual(self.summary()["params_sha256"], long)
+        self.assertEqual([line["step"] for line in self.lines()], list(range(128, 4097, 128)))
+
+    def test_a_finished_run_is_left_as_it_is(self):
+        before = self.train()
+        files = {path: path.read_bytes() for path in self.run.rglob("*") if path.is_file()}
+        done = self.call("train", "--resume", self.run, "--json")
+        self.assertEqual(json.loads(done.stdout), before)
+        self.assertEqual({path: path.read_bytes() for path in self.run.rglob("*") if path.is_file()}, files)
+
+    def test_changed_settings_are_recorded(self):
+        self.train()
+        self.call("train", "cartpole", "ppo.lr=0.01", "ppo.lr_schedule=constant", "--resume", self.run, "--steps", 3000, "--threads", 2)
+        last = [json.loads(line) for line in (self.run / "history.jsonl").read_text().splitlines()][-2]
+        self.assertEqual(last["event"], "resume")
+        self.assertEqual(last["step"], 2048)
+        self.assertEqual(sorted(change.split(":")[0] for change in last["changes"]), ["ppo.lr", "ppo.lr_schedule", "steps",
+                                                                                       "threads"])
+        self.assertIn("lr: 0.01", (self.run / "config.yaml").read_text())
+        self.assertEqual(self.lines()[-1]["charts/learning_rate"], 0.01)
+
+    def test_what_the_state_depends_on_cannot_be_changed(self):
+        self.train()
+        for change in ("env.time_limit=100", "num_envs=4", "net.hidden=8", "seed=3", "normalise_reward=true"):
+            key = change.split("=")[0]
+            done = self.call("train", "--resume", self.run, change, "--steps", 9999, status=2)
+            self.assertIn(f"cannot change {key} from", self.error(done))
+        done = self.call("train", "pendulum", "--resume", self.run, status=2)
+        self.assertIn(f"the run in '{self.run}' is of cartpole, 'pendulum' is of pendulum", self.error(done))
+
+    def test_no_run_is_refused_by_name(self):
+        done = self.call("train", "--resume", self.folder / "nowhere", status=2)
+        self.assertEqual(self.error(done), f"there is no run '{self.folder}/nowhere'")
+        done = self.call("train", "--resume", self.folder, status=2)
+        self.assertEqual(self.error(done), f"'{self.folder}' is no run: it has no config.yaml")
+        done = self.call("train", status=2)
+        self.assertIn("say what to train", self.error(done))
+        done = self.call("train", "cartpole", "--from-step", 5, status=2)
+        self.assertIn("--from-step needs --resume", self.error(done))
+
+    def test_a_run_without_a_checkpoint_starts_from_the_beginning(self):
+        whole = self.train()["params_sha256"]
+        shutil.rmtree(self.run / "checkpoints")
+        (self.run / "summary.json").unlink()
+        self.call("train", "--resume", self.run)
+        self.assertEqual(self.summary()["params_sha256"], whole)
+        self.assertEqual([line["step"] for line in self.lines()], list(range(128, 2049, 128)))
+
+    def test_a_directory_in_use_is_refused_by_name(self):
+        command = [BINARY, "train", "cartpole", "--out", self.run, "--steps", "1000000000", *SMALL]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as other:
+            self.addCleanup(other.kill)
+            while not (self.run / "checkpoints" / "step_0").exists():
+                time.sleep(0.01)
+            done = self.call("train", "--resume", self.run, status=2)
+            self.assertEqual(self.error(done), f"another run is using '{self.run}'")
+            other.kill()
+        self.call("train", "--resume", self.run, "--steps", 128 * 1024)
+
+
+class Damage(RunTest):
+    """Exit status 4, the file and the reason, and the checkpoint before it."""
+
+    def setUp(self):
+        super().setUp()
+        self.parameters = self.train()["params_sha256"]
+        (self.run / "summary.json").unlink()
+        self.last = self.run / "checkpoints" / "step_2048"
+
+    def refusal(self, *more):
+        return self.error(self.call("train", "--resume", self.run, *more, status=4))
+
+    def test_an_altered_file_is_refused_and_the_one_before_it_offered(self):
+        for name in ("model.safetensors", "optimizer.safetensors", "state.json"):
+            path = self.last / name
+            whole = path.read_bytes()
+            path.write_bytes(whole[:1000] + bytes([whole[1000] ^ 1]) + whole[1001:])
+            text = self.refusal()
+            self.assertIn(str(path), text)
+            self.assertIn("step_1536 before it is whole: add --from-step 1536", text)
+            path.write_bytes(whole[:len(whole) // 2])
+            self.assertIn(str(path), self.refusal())
+            path.unlink()
+            self.assertIn(str(path), self.refusal())
+            path.write_bytes(whole)
+
+    def test_what_is_offered_works(self):
+        (self.last / "model.safetensors").write_bytes(b"")
+        self.assertIn("--from-step 1536", self.refusal())
+        self.call("train", "--resume", self.run, "--from-step", 1536)
+        self.assertEqual(self.summary()["params_sha256"], self.parameters)
+        self.assertEqual([line["step"] for line in self.lines()], list(range(128, 2049, 128)))
+
+    def test_damaged_ones_are_not_offered(self):
+        for step in self.checkpoints():
+            (self.run / "checkpoints" / f"step_{step}" / "optimizer.safetensors").write_bytes(b"x")
+        self.assertIn("no whole checkpoint is before it", self.refusal())
+
+    def test_another_format_is_refused(self):
+        path = self.last / "state.json"
+        path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
+        self.assertIn(f"{path}: has format 99, this program reads 1", self.refusal())
+
+    def test_a_checkpoint_of_another_env_is_refused(self):
+        other = self.folder / "other"
+        self.call("train", "pendulum", "--out", other, "--steps", 128, *SMALL)
+        shutil.rmtree(self.last)
+        shutil.copytree(other / "checkpoints" / "step_128", self.last)
+        self.assertIn(f"{self.last}: is of 'pendulum', this run is of 'cartpole'; step_1536 before it is whole",
+                      self.refusal())
+        self.assertEqual(self.call("eval", self.run, "--checkpoint", 1536).returncode, 0)
+
+    def test_an_unknown_step_names_those_there_are(self):
+        done = self.call("train", "--resume", self.run, "--from-step", 77, status=2)
+        self.assertEqual(self.error(done), "there is no checkpoint of step 77; there are 1024, 1536, 2048")
+
+
+class Interrupt(RunTest):
+    def start(self, *more):
+        command = [BINARY, "train", "cartpole", "--out", str(self.run), "--steps", "1000000000", *SMALL, *more]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.kill)
+        while not (self.run / "checkpoints" / "step_0").exists():
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        time.sleep(0.2)
+        return process
+
+    def test_a_signal_ends_the_update_and_writes_a_checkpoint(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.start()
+            process.send_signal(number)
+            _, text = process.communicate(timeout=TIMEOUT_S)
+            self.assertEqual(process.returncode, 130, text)
+            self.assertIn("again: stop at once", text)
+            self.assertIn(f"go on with --resume {self.run}", text)
+            last = self.lines()[-1]["step"]
+            self.assertEqual(self.checkpoints(), [0, last])
+            self.assertIn('"interrupted"', (self.run / "history.jsonl").read_text())
+            shutil.rmtree(self.run)
+
+    def test_a_second_signal_ends_it_at_once(self):
+        # An update of seconds: the first signal waits for it.
+        process = self.start("ppo.epochs=1000", "horizon=5000")
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        self.assertIsNone(process.poll())
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=TIMEOUT_S)
+        self.assertLess(time.monotonic() - start, 1)
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual(self.checkpoints(), [0])
+
+
+class FullDisk(RunTest):
+    def mount(self, size):
+        """A small file system of our own; skipped where that is not allowed."""
+        where = self.folder / "disk"
+        where.mkdir()
+        libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
+        if libc.mount(b"tmpfs", str(where).encode(), b"tmpfs", 0, f"size={size}".encode()) != 0:
+            self.skipTest(f"mount: {os.strerror(ctypes.get_errno())}")
+        self.addCleanup(libc.umount2, str(where).encode(), 2)
+        return where
+
+    def test_a_full_disk_is_said_and_the_last_checkpoint_stays(self):
+        self.run = self.mount("10m") / "run"
+        done = self.call("train", "cartpole", "--steps", 200_000_000, "--out", self.run, "--checkpoint-every", 1024,
+                         "--num-envs", 8, "horizon=16", "--threads", 1, "net.hidden=64", status=4)
+        text = self.error(done)
+        self.assertIn("No space left on device", text)
+        last = self.checkpoints()[-1]
+        self.assertIn(f"the last checkpoint is step_{last}: go on with --resume {self.run}", text)
+        self.call("eval", self.run, "--episodes", 5)
+        # With room again, it goes on.
+        elsewhere = self.folder / "moved"
+        shutil.copytree(self.run, elsewhere)
+        self.call("train", "--resume", elsewhere, "--steps", last + 4096)
+        steps = [json.loads(line)["step"] for line in (elsewhere / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(steps, list(range(128, steps[-1] + 1, 128)))
+
+    def test_a_directory_that_cannot_be_written_is_refused_by_name(self):
+        where = self.mount("1m")
+        libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
+        read_only, remount = 1, 32
+        self.assertEqual(libc.mount(b"tmpfs", str(where).encode(), b"tmpfs", read_only | remount, b""), 0)
+        done = self.call("train", "cartpole", "--out", where / "run", *SMALL, status=2)
+        self.assertIn(f"'{where}/run'", self.error(done))
+
+
+class Metrics(RunTest):
+    def test_names_and_values(self):
+        summary = self.train(4096, "eval.every=8")
+        lines = self.lines()
+        self.assertEqual([line["update"] for line in lines], list(range(1, 33)))
+        always = {"charts/SPS", "charts/learning_rate", "losses/policy_loss", "losses/value_loss", "losses/entropy",
+                  "losses/approx_kl", "losses/clipfrac", "losses/explained_variance", "memory/rss_mb"}
+        for line in lines:
+            self.assertLessEqual(always, line.keys())
+        ended = [line for line in lines if "charts/episodic_return" in line]
+        self.assertTrue(ended)
+        for line in ended:  # one reward per step in this environment
+            self.assertEqual(line["charts/episodic_return"], line["charts/episodic_length"])
+        self.assertEqual(lines[-1]["charts/return_mean_100"], summary["return_mean_100"])
+        self.assertEqual([line["update"] for line in lines if "eval/episodic_return" in line], [8, 16, 24, 32])
+        self.assertEqual(lines[-1]["eval/episodic_return"], summary["eval"]["mean"])
+        best = max((line for line in lines if "eval/episodic_return" in line),
+                   key=lambda line: line["eval/episodic_return"])
+        self.assertEqual(summary["best"], {"step": best["step"], "mean": best["eval/episodic_return"]})
+        self.assertEqual(len(list(self.run.glob("events.out.tfevents.*"))), 1)
+
+    def test_metrics_of_the_environment_have_its_names(self):
+        self.call("train", "corners", "--out", self.run, "--steps", 4096, *SMALL)
+        names = {name for line in self.lines() for name in line if name.startswith("env/")}
+        self.assertGreater(len(names), 1)
+
+
+class Evaluate(RunTest):
+    def test_the_policy_file_reproduces_the_summary(self):
+        for what, more in (("cartpole", ()), ("pendulum", ("net.normalise_obs=true", "env.time_limit=50"))):
+            self.call("train", what, "--out", self.run, "--steps", 2048, *SMALL, *more)
+            summary = self.summary()
+            (path,) = self.run.glob("checkpoints/step_2048/model.safetensors")
+            alone = shutil.copy(path, self.folder / "alone.safetensors")
+            for where in (self.run, alone):
+                got = json.loads(self.call("eval", where, "--episodes", 8, "--json").stdout)
+                self.assertEqual({key: got[key] for key in summary["eval"]}, summary["eval"])
+            other = json.loads(self.call("eval", self.run, "--episodes", 8, "--seed", 5, "--json").stdout)
+            self.assertNotEqual(other["mean"], summary["eval"]["mean"])
+            sampled = json.loads(self.call("eval", self.run, "--episodes", 8, "--sampled", "--json").stdout)
+            self.assertNotEqual(sampled["mean"], summary["eval"]["mean"])
+            shutil.rmtree(self.run)
+
+    def test_the_best_checkpoint_is_kept(self):
+        summary = self.train(8192, "eval.every=4", "checkpoint.keep=1")
+        best = summary["best"]
+        self.assertEqual(self.checkpoints(), sorted({best["step"], 8192}))
+        got = json.loads(self.call("eval", self.run, "--checkpoint", "best", "--episodes", 8, "--json").stdout)
+        self.assertEqual(got["mean"], best["mean"])
+
+    def test_a_score_ends_the_training(self):
+        summary = self.train(1_000_000, "eval.every=2", "eval.stop_at=12")
+        self.assertLess(summary["steps"], 500_000)
+        self.assertGreaterEqual(summary["best"]["mean"], 12)
+        self.call("train", "--resume", self.run)  # and it stays ended
+        self.assertEqual(self.summary()["steps"], summary["steps"])
+
+    def test_patience_ends_the_training(self):
+        summary = self.train(10_000_000, "eval.every=1", "eval.patience=5", "ppo.lr=0", "eval.episodes=4")
+        self.assertEqual(summary["steps"], 128 * 6)
+
+    def test_errors(self):
+        self.assertIn("there is no run or policy file", self.error(self.call("eval", "nothing", status=2)))
+        self.train()
+        self.assertIn("none is best", self.error(self.call("eval", self.run, "--checkpoint", "best", status=2)))
+        self.assertIn("expected last, best or a step of 1024, 1536, 2048; got '3'",
+                      self.error(self.call("eval", self.run, "--checkpoint", "3", status=2)))
+        self.assertIn("eval.every and eval.episodes above 0",
+                      self.error(self.call("train", "cartpole", "eval.stop_at=5", status=2)))
+        self.assertIn("expected a number or 'never', got 'soon'",
+                      self.error(self.call("train", "cartpole", "eval.stop_at=soon", status=2)))
+        path = self.run / "checkpoints" / "step_2048" / "model.safetensors"
+        path.write_bytes(path.read_bytes()[:-1])
+        self.assertIn(str(path), self.error(self.call("eval", self.run, status=4)))
+        self.assertIn(str(path), self.error(self.call("eval", path, status=4)))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--binary", required=True)
+    options, rest = parser.parse_known_args()
+    BINARY = os.path.abspath(options.binary)
+    unittest.main(argv=[sys.argv[0], *rest])

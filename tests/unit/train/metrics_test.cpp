@@ -1,0 +1,77 @@
+// metrics.jsonl: what is cut off when a run goes on from a checkpoint.
+#include "flotilla/train/metrics.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace flotilla::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class MetricsTest : public testing::Test {
+ protected:
+  MetricsTest()
+      : directory_(fs::temp_directory_path() / ("flotilla-metrics-" + std::to_string(getpid()))) {
+    fs::create_directories(directory_);
+  }
+  ~MetricsTest() override { fs::remove_all(directory_); }
+
+  std::string path() const { return directory_ / "metrics.jsonl"; }
+  void write(const std::string& text) const { std::ofstream(path(), std::ios::binary) << text; }
+  std::string read() const { return read_whole_file(path(), 1 << 20); }
+
+  const fs::path directory_;
+};
+
+std::string line(int step) {
+  return "{\"step\": " + std::to_string(step) + ", \"charts/SPS\": 1e3}\n";
+}
+
+TEST_F(MetricsTest, AFileCutAtAnyByteKeepsItsWholeLines) {
+  const std::string whole = line(10) + line(20) + line(30) + line(40);
+  for (size_t length = 0; length <= whole.size(); ++length) {
+    write(whole.substr(0, length));
+    cut_metrics(path(), 30);
+    const size_t lines = std::min<size_t>(length / line(10).size(), 3);
+    EXPECT_EQ(read(), whole.substr(0, lines * line(10).size())) << "from " << length << " bytes";
+  }
+}
+
+TEST_F(MetricsTest, NothingBehindALineThatIsNoneOfOursIsKept) {
+  for (const char* strange : {"\n", "{}\n", "{\"step\": \"20\"}\n", "[20]\n", "{\"step\": 20\n"}) {
+    write(line(10) + strange + line(30));
+    cut_metrics(path(), 99);
+    EXPECT_EQ(read(), line(10)) << strange;
+  }
+}
+
+TEST_F(MetricsTest, WhatIsWrittenIsThere) {
+  Progress progress;
+  progress.steps = 64;
+  progress.updates = 1;
+  progress.episodes = 3;
+  {
+    MetricsLog log(directory_);
+    log.write(progress, 0.5, {{"charts/SPS", 128.25}, {"a \"b\"", std::nan("")}});
+  }
+  const std::string first =
+      "{\"step\": 64, \"update\": 1, \"episodes\": 3, \"wall_s\": 0.5, \"charts/SPS\": 128.25, "
+      "\"a \\\"b\\\"\": null}\n";
+  EXPECT_EQ(read(), first);
+  progress.steps = 128;
+  progress.updates = 2;
+  {
+    MetricsLog log(directory_, 64);
+    log.write(progress, 0.5, {});
+  }
+  EXPECT_EQ(read(), first + "{\"step\": 128, \"update\": 2, \"episodes\": 3, \"wall_s\": 0.5}\n");
+  MetricsLog again(directory_, 0);
+  EXPECT_EQ(read(), "");
+}
+
+}  // namespace
+}  // namespace flotilla::test
