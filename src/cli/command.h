@@ -26,6 +26,7 @@ void add_bench_command(CLI::App& app, Program& program);
 void add_bench_ppo_command(CLI::App& bench, Program& program);  // of the bench command
 void add_check_command(CLI::App& app, Program& program);
 void add_doctor_command(CLI::App& app, Program& program);
+void add_cage2_command(CLI::App& app, Program& program);  // what only that domain has
 
 // The environment a command works on: its name, an optional YAML file, and key=value overrides.
 struct EnvArguments {

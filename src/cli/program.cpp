@@ -94,6 +94,10 @@ int run(int argc, char** argv, Program& program) {
   add_check_command(app, program);
   add_bench_command(app, program);
   add_doctor_command(app, program);
+  const auto has = [&](const char* env) {
+    return std::ranges::count(program.registry.types(), env, &EnvType::name) > 0;
+  };
+  if (has("cage2")) add_cage2_command(app, program);
   if (const std::string unknown = find_unknown(app, argc, argv); !unknown.empty()) {
     return fail(unknown, ErrorCode::kUsage);
   }

@@ -1,9 +1,13 @@
 #include "flotilla/domains/domains.h"
 
+#include "flotilla/domains/cage2/cage2.h"
 #include "flotilla/domains/classic/classic.h"
 
 namespace flotilla {
 
-void register_domains(Registry& registry) { register_classic(registry); }
+void register_domains(Registry& registry) {
+  register_classic(registry);
+  register_cage2(registry);
+}
 
 }  // namespace flotilla

@@ -76,7 +76,7 @@ Scale y_scale(const Panel& panel) {
 // As many ticks as stand side by side with some air between their labels.
 std::vector<Tick> fitting_x_ticks(const Scale& scale, double width) {
   for (int count = 6; count > 1; --count) {
-    const std::vector<Tick> ticks = scale.ticks(count);
+    std::vector<Tick> ticks = scale.ticks(count);
     double used = 0;
     for (const Tick& tick : ticks) used += svg::text_width(tick.label, kTickSize) + 10;
     if (used <= width * static_cast<double>(ticks.size()) /

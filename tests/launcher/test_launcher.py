@@ -27,6 +27,7 @@ HEADERS = {
     "spdlog/spdlog.h": "libspdlog-dev",
     "yaml-cpp/yaml.h": "libyaml-cpp-dev",
     "nlohmann/json.hpp": "nlohmann-json3-dev",
+    "zlib.h": "zlib1g-dev",
     "gtest/gtest.h": "libgtest-dev",
 }
 

@@ -50,6 +50,7 @@ TEST_F(Compared, TimeToScore) {
   EXPECT_EQ(comparison.runs[0].time_to_score_s, 3);
   EXPECT_EQ(comparison.runs[1].steps_to_score, 200);
   EXPECT_EQ(comparison.runs[1].time_to_score_s, 2);
+  ASSERT_TRUE(comparison.score);
   EXPECT_EQ(comparison.score->value, 60);
 }
 
@@ -70,6 +71,7 @@ TEST_F(Compared, TheScoreIsOneThatAllReached) {
 TEST_F(Compared, TheScoreIsRoundedDownwards) {
   const auto score = common_score({make("a", {.returns = {-1203.7, -151.3}})});
   // 1052.4 of way: digits of 10, and -1203.7 + 947.16 = -256.54.
+  ASSERT_TRUE(score);
   EXPECT_DOUBLE_EQ(score->value, -260);
 }
 
