@@ -8,6 +8,7 @@
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/text.h"
 #include "flotilla/env/random_run.h"
 
 namespace flotilla {
@@ -94,8 +95,9 @@ void bench_env(const Program& program, const EnvArguments& arguments, const Conf
     fmt::print("{}\n", line.dump());
     return;
   }
-  fmt::print("{} x {}, {} back end, {} threads, {} workers, on {} x {}\n", options.num_envs,
-             type.name, flags.get_text("backend"), threads, workers, cpu_count(), cpu_model());
+  fmt::print("{} x {}, {} back end, {}, {}, on {} x {}\n", options.num_envs, type.name,
+             flags.get_text("backend"), counted(threads, "thread"), counted(workers, "worker"),
+             cpu_count(), cpu_model());
   fmt::print("{:.3g} M steps/s: {} steps in {:.2f} s wall, {:.2f} s CPU\n", rate * 1e-6, m.steps,
              m.wall_s, m.cpu_s);
   fmt::print("trajectory sha256 {}\n", m.trajectory_sha256);

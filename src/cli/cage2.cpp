@@ -1,5 +1,6 @@
 // flotilla cage2 VERB: what only the CAGE Challenge 2 domain has.
-//   replay FILE   repeats recorded games and compares every step
+//   replay FILE         repeats recorded games and compares every step
+//   leaderboard PATH    plays the nine settings of the official leaderboard
 #include <fmt/format.h>
 
 #include <memory>
@@ -7,7 +8,9 @@
 
 #include "flotilla/cli/command.h"
 #include "flotilla/core/error.h"
+#include "flotilla/domains/cage2/leaderboard.h"
 #include "flotilla/domains/cage2/replay.h"
+#include "flotilla/train/find_policy.h"
 
 namespace flotilla {
 namespace {
@@ -57,12 +60,54 @@ void add_replay(CLI::App& cage2, Program& program) {
   command->callback([&program, arguments] { replay(program, *arguments); });
 }
 
+struct LeaderboardArguments {
+  std::string path, checkpoint = "last", version = "legacy";
+  cage2::LeaderboardOptions options;
+  bool json = false;
+};
+
+void leaderboard(LeaderboardArguments arguments) {
+  arguments.options.legacy = arguments.version == "legacy";
+  const PolicyFile file = find_policy(arguments.path, arguments.checkpoint);
+  const cage2::Leaderboard board = cage2::play_leaderboard(file, arguments.options);
+  if (!arguments.json) {
+    fmt::print("{}", cage2::leaderboard_text(board, arguments.options));
+    return;
+  }
+  nlohmann::ordered_json json = {{"total", board.total.mean}, {"total_se", board.total.error}};
+  for (size_t i = 0; i < cage2::kSettings; ++i) {
+    json[cage2::kSettingNames[i]] = board.settings[i].mean;
+  }
+  json["version"] = arguments.version;
+  json["episodes"] = arguments.options.episodes;
+  fmt::print("{}\n", json.dump());
+}
+
+void add_leaderboard(CLI::App& cage2) {
+  CLI::App* command =
+      cage2.add_subcommand("leaderboard", "play the nine settings of the official leaderboard");
+  auto arguments = std::make_shared<LeaderboardArguments>();
+  command->add_option("path", arguments->path, "directory of a run, or a policy file")->required();
+  command->add_option("--checkpoint", arguments->checkpoint,
+                      "last, best, or a step (default last)");
+  command->add_option("--episodes", arguments->options.episodes, "of each setting (default 1000)")
+      ->check(CLI::Range(2, 1'000'000));
+  command
+      ->add_option("--version", arguments->version,
+                   "of the simulator: legacy (default), which the leaderboard used, or head")
+      ->check(CLI::IsMember({"legacy", "head"}));
+  command->add_option("--seed", arguments->options.seed, "of the episodes (default 0)");
+  command->add_flag("--json", arguments->json, "print one JSON object on stdout");
+  command->callback([arguments] { leaderboard(*arguments); });
+}
+
 }  // namespace
 
 void add_cage2_command(CLI::App& app, Program& program) {
-  CLI::App* command = app.add_subcommand("cage2", "CAGE Challenge 2: recorded games");
+  CLI::App* command = app.add_subcommand("cage2", "CAGE Challenge 2: recorded games, leaderboard");
   command->require_subcommand(1);
   add_replay(*command, program);
+  add_leaderboard(*command);
 }
 
 }  // namespace flotilla

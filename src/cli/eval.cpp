@@ -1,13 +1,11 @@
 // flotilla eval RUN: plays episodes with the policy of a run, or of a policy file.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <filesystem>
 #include <memory>
 
 #include "flotilla/cli/command.h"
 #include "flotilla/core/error.h"
-#include "flotilla/train/checkpoint.h"
+#include "flotilla/train/find_policy.h"
 #include "flotilla/train/summary.h"
 
 namespace flotilla {
@@ -19,41 +17,6 @@ struct EvalArguments {
   bool deterministic = true, sampled = false, json = false;
   std::optional<uint64_t> seed;
 };
-
-// The step that "last", "best" or a number means.
-int64_t find_step(const Checkpoints& checkpoints, const std::string& path,
-                  const std::string& which) {
-  const std::vector<int64_t> steps = checkpoints.steps();
-  if (steps.empty()) throw Error(ErrorCode::kUsage, "'" + path + "' has no checkpoints");
-  if (which == "last") return steps.back();
-  if (which == "best") {
-    const auto best = checkpoints.read_state(steps.back()).best;
-    if (!best) {
-      throw Error(ErrorCode::kUsage,
-                  "'" + path + "' was not evaluated during training (eval.every), so none is best");
-    }
-    return best->step;
-  }
-  for (const int64_t step : steps) {
-    if (std::to_string(step) == which) return step;
-  }
-  throw Error(ErrorCode::kUsage,
-              fmt::format("--checkpoint: expected last, best or a step of {}; got '{}'",
-                          fmt::join(steps, ", "), which));
-}
-
-PolicyFile read_policy(const EvalArguments& arguments) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (!fs::exists(arguments.path, error)) {
-    throw Error(ErrorCode::kUsage, "there is no run or policy file '" + arguments.path + "'");
-  }
-  if (!fs::is_directory(arguments.path, error)) {
-    return read_policy_file(arguments.path);
-  }
-  const Checkpoints checkpoints(arguments.path);
-  return checkpoints.read_policy(find_step(checkpoints, arguments.path, arguments.checkpoint));
-}
 
 Config env_config_of(const PolicyFile& file, const EnvType& type) {
   Config config(type.schema);
@@ -85,7 +48,7 @@ void print(const Evaluation& eval, const EnvSpec& env, const PolicyFile& file) {
 }
 
 void evaluate(const Program& program, const EvalArguments& arguments) {
-  const PolicyFile file = read_policy(arguments);
+  const PolicyFile file = find_policy(arguments.path, arguments.checkpoint);
   const EnvType& type = find_env(program.registry, file);
   const Config env_config = env_config_of(file, type);
   const EnvSpec env = type.make_kernel(env_config, file.origin.time_limit)->spec();

@@ -20,13 +20,13 @@ std::string describe_obs(const ObsSpace& obs) {
 void print_all(const Registry& registry) {
   for (const EnvType& type : registry.types()) {
     const auto kernel = type.make_kernel(Config(type.schema), 0);
-    fmt::print("{:<10} {:<18} {:<20} {}\n", type.name, describe_obs(kernel->spec().obs),
+    fmt::print("{:<14} {:<18} {:<20} {}\n", type.name, describe_obs(kernel->spec().obs),
                kernel->spec().action.describe(), type.summary);
   }
   fmt::print("\nrecipes, for 'flotilla train NAME':\n");
   for (const Recipe& recipe : recipes()) {
     if (std::ranges::count(registry.types(), env_name(recipe), &EnvType::name) == 0) continue;
-    fmt::print("{:<10} {:<18} {}\n", recipe.name, env_name(recipe), summary(recipe));
+    fmt::print("{:<14} {:<18} {}\n", recipe.name, env_name(recipe), summary(recipe));
   }
 }
 

@@ -59,7 +59,7 @@ Config RunArguments::config(const Registry& registry, bool plain) const {
 
 void RunArguments::adjust(const Registry& registry, Config& config) const {
   if (is_assignment(what_)) {
-    config.apply_override(what_);
+    apply_setting(config, what_);
   } else if (!what_.empty()) {
     const std::string env = load_run_config(registry, what_, false, {}).get_text("env.name");
     if (const std::string& old = config.get_text("env.name"); env != old) {
@@ -67,7 +67,7 @@ void RunArguments::adjust(const Registry& registry, Config& config) const {
                   fmt::format("the run in '{}' is of {}, '{}' is of {}", resume_, old, what_, env));
     }
   }
-  for (const std::string& assignment : overrides_) config.apply_override(assignment);
+  for (const std::string& assignment : overrides_) apply_setting(config, assignment);
   apply_options(config);
 }
 

@@ -12,6 +12,7 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/text.h"
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/run.h"
 #include "flotilla/train/summary.h"
@@ -55,9 +56,9 @@ void print_end(const Run& run) {
   const Trainer& trainer = run.trainer();
   const Progress& progress = trainer.progress();
   const Evaluation& eval = run.evaluation();
-  fmt::print("{} steps, {} episodes, {} updates in {:.2f} s: {:.1f} k steps/s\n", progress.steps,
-             progress.episodes, progress.updates, run.wall_s(),
-             static_cast<double>(progress.steps) / progress.wall_s * 1e-3);
+  fmt::print("{} steps, {}, {} in {:.2f} s: {:.1f} k steps/s\n", progress.steps,
+             counted(progress.episodes, "episode"), counted(progress.updates, "update"),
+             run.wall_s(), static_cast<double>(progress.steps) / progress.wall_s * 1e-3);
   if (progress.episodes == 0) {
     fmt::print("no episode ended");
   } else {

@@ -76,7 +76,12 @@ class Flattener : public YAML::EventHandler {
     if (!name_) fail(mark, "expected the name of a key, got a list");
     const std::string name = take_name();
     const Key* key = schema_.find(name);
-    if (key != nullptr) fail_value(expected(*key) + ", got a list");
+    if (key != nullptr) {
+      const bool is_text =
+          std::holds_alternative<std::string>(key->default_value) && key->options.empty();
+      fail_value(expected(*key) + ", got a list" +
+                 (is_text ? "; several values are one text with commas, such as 64,64" : ""));
+    }
     check_not_group(name, "a list");
     unknown_key(schema_, name, origin_);
   }

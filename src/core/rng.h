@@ -54,7 +54,8 @@ enum class Purpose : uint16_t {
   kTest = 2,
   kPolicy = 3,   // actions a policy draws; index: step of the run
   kShuffle = 4,  // order of the rows in an update
-  kInit = 5      // first parameters; index: tensor
+  kInit = 5,     // first parameters; index: tensor
+  kSearch = 6    // ties of a search; index: trial
 };
 
 constexpr uint64_t stream_of(Purpose purpose, uint64_t index) {

@@ -66,6 +66,10 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return text;
 }
 
+std::string counted(int64_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
 std::string human_bytes(uint64_t bytes) {
   if (bytes < 1024) return fmt::format("{} B", bytes);
   constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

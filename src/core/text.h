@@ -19,6 +19,9 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
+// "1 thread", "2 threads"
+std::string counted(int64_t count, std::string_view noun);
+
 std::string human_bytes(uint64_t bytes);  // "12.3 MiB"
 
 // Takes the first code point off `text`. Where the bytes there are not UTF-8, takes one byte off

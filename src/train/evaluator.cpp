@@ -20,13 +20,16 @@ Evaluation summarise(const std::vector<Episode>& episodes) {
   Evaluation result;
   const auto n = static_cast<double>(episodes.size());
   for (const Episode& each : episodes) {
-    result.mean += static_cast<double>(each.episode_return) / n;
-    result.mean_length += each.length / n;
+    result.mean += static_cast<double>(each.episode_return);
+    result.mean_length += each.length;
     result.metrics.resize(each.metrics.size());
     for (size_t i = 0; i < each.metrics.size(); ++i) {
-      result.metrics[i] += static_cast<double>(each.metrics[i]) / n;
+      result.metrics[i] += static_cast<double>(each.metrics[i]);
     }
   }
+  result.mean /= n;
+  result.mean_length /= n;
+  for (double& metric : result.metrics) metric /= n;
   for (const Episode& each : episodes) {
     const double distance = static_cast<double>(each.episode_return) - result.mean;
     result.std += distance * distance;

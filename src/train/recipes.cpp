@@ -88,8 +88,15 @@ std::string settings(const Recipe& recipe) {
 Config load_run_config(const Registry& registry, const std::string& what, bool plain,
                        const std::vector<std::string>& overrides) {
   Config config = base_config(registry, what, plain);
-  for (const std::string& assignment : overrides) config.apply_override(assignment);
+  for (const std::string& assignment : overrides) apply_setting(config, assignment);
   return config;
+}
+
+void apply_setting(Config& config, const std::string& assignment) {
+  const std::string key = assignment.substr(0, assignment.find('='));
+  const bool of_env =
+      config.schema().find(key) == nullptr && config.schema().find("env." + key) != nullptr;
+  config.apply_override(of_env ? "env." + assignment : assignment);
 }
 
 const EnvType& env_of(const Registry& registry, const Config& config) {

@@ -21,6 +21,9 @@ std::string summary(const Recipe& recipe);
 // What follows it.
 std::string settings(const Recipe& recipe);
 
+// "key=value", where the prefix "env." may be left out if no key of the run has that name.
+void apply_setting(Config& config, const std::string& assignment);
+
 // The config of a run: `what` is a recipe, an environment or a YAML file; then come the overrides
 // "key=value". With `plain`, the name of an environment means its defaults even where a recipe has
 // the same name. Throws Error(kUsage) "did you mean".

@@ -203,6 +203,7 @@ void Run::iterate(const AfterUpdate& after) {
   const int64_t best_step = best_ ? best_->step : -1;
   trainer_->iterate();
   const std::optional<Evaluation> eval = evaluate_if_due();
+  trainer_->mark_time();
   const Mark now = mark_of(*trainer_);
   metrics_->write(trainer_->progress(), now.wall_s, metrics_of(*trainer_, line_, now, eval));
   line_ = now;

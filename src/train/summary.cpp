@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "flotilla/core/system.h"
+#include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
 
 namespace flotilla {
@@ -26,13 +27,13 @@ Json best_json(const std::optional<BestEvaluation>& best) {
 
 std::string run_header(const RunConfig& run, const RunShape& shape) {
   const std::string workers =
-      shape.workers > 0 ? fmt::format(", {} workers", shape.workers) : std::string();
-  return fmt::format("{} x {}, {} back end{}, {} threads; {}, {}-{} {}{}, {} (policy={}); seed {}",
-                     shape.num_envs, run.type.name, shape.backend, workers, shape.threads, run.algo,
-                     run.network.inputs, fmt::join(run.network.hidden, "-"),
-                     run.network.activation == Activation::kTanh ? "tanh" : "relu",
-                     run.network.shared ? " shared" : "", shape.policy_kernel, run.policy,
-                     run.seed);
+      shape.workers > 0 ? ", " + counted(shape.workers, "worker") : std::string();
+  return fmt::format(
+      "{} x {}, {} back end{}, {}; {}, {}-{} {}{}, {} (policy={}); seed {}", shape.num_envs,
+      run.type.name, shape.backend, workers, counted(shape.threads, "thread"), run.algo,
+      run.network.inputs, fmt::join(run.network.hidden, "-"),
+      run.network.activation == Activation::kTanh ? "tanh" : "relu",
+      run.network.shared ? " shared" : "", shape.policy_kernel, run.policy, run.seed);
 }
 
 nlohmann::ordered_json machine_json(const RunShape& shape) {

@@ -124,7 +124,7 @@ void Trainer::save(Writer& writer) const {
   writer.u64("episodes", static_cast<uint64_t>(progress_.episodes));
   writer.u64("updates", static_cast<uint64_t>(progress_.updates));
   writer.u64("env_failures", static_cast<uint64_t>(progress_.env_failures));
-  writer.f64("wall_s", wall_s());
+  writer.f64("wall_s", progress_.wall_s);
   timing_.save(writer);
   writer.f64("return_best", progress_.return_best);
   writer.u64("env_steps", collector_->steps());

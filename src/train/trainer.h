@@ -67,6 +67,8 @@ class Trainer {
   Evaluation evaluate(bool may_stop = true);
   const EnvSpec& env_spec() const { return vec_->spec(); }
   Timing timing() const;
+  // Counts the time since the last update to the run: an evaluation, say.
+  void mark_time() { progress_.wall_s = wall_s(); }
   void add_checkpoint_time(double seconds) { timing_.checkpoint_s += seconds; }
   std::string params_sha256() const { return sha256(policy_->parameters()); }
   RunShape shape() const;

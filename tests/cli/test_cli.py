@@ -162,7 +162,7 @@ class Help(CliTest):
     def test_list_shows_recipes(self):
         recipes = self.run_cli("list").stdout.split("\n\n")[1].splitlines()
         self.assertEqual(recipes[0], "recipes, for 'flotilla train NAME':")
-        self.assertRegex(recipes[1], r"\Acartpole +cartpole +CartPole to a mean return of 500")
+        self.assertRegex("\n".join(recipes), r"(?m)^cartpole +cartpole +CartPole to a mean return of 500")
         self.assertGreaterEqual({line.split()[0] for line in recipes[1:]},
                                 {"cartpole", "corners", "pendulum", "regions"})
         shown = self.run_cli("list", "pendulum").stdout
@@ -872,14 +872,17 @@ class Train(TrainTest):
 class TrainRefusals(TrainTest):
     may_leave = ("runs", "run.yaml", "file", "tiny", "locked")
 
+    def test_the_prefix_of_the_environment_may_be_left_out(self):
+        summary = self.train("cartpole", "time_limit=7", "--steps", 1)
+        self.assertLessEqual(summary["eval"]["mean"], 7)
+        self.assertIn("time_limit: 7", (self.dir / "runs/1/config.yaml").read_text())
+
     def test_unknown_names(self):
         self.refuse("cartpol", [],
                     "no recipe, environment or file 'cartpol'; did you mean 'cartpole'?")
         self.refuse("tetris", [], "no recipe, environment or file 'tetris'")
         self.refuse("cartpole", ["pppo.lr=1"], "unknown key 'pppo.lr'; did you mean 'ppo.lr'?")
         self.refuse("cartpole", ["lr=1"], "unknown key 'lr'; did you mean 'ppo.lr'?")
-        self.refuse("cartpole", ["time_limit=1"],
-                    "unknown key 'time_limit'; did you mean 'env.time_limit'?")
         self.refuse("cartpole", ["--plicy", "fused"],
                     "unknown option '--plicy'; did you mean '--policy'?")
         self.refuse("cartpole", ["--policy", "fast"],

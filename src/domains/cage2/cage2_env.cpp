@@ -1,7 +1,9 @@
 #include "flotilla/domains/cage2/cage2_env.h"
 
-#include <cstring>
+#include <algorithm>
 
+#include "flotilla/core/error.h"
+#include "flotilla/core/text.h"
 #include "flotilla/domains/cage2/observation.h"
 
 namespace flotilla::cage2 {
@@ -13,13 +15,32 @@ int red_named(const std::string& name) {
   return name == "bline" ? 0 : name == "meander" ? 1 : name == "sleep" ? 2 : kMix;
 }
 
+// "none", or the digits of the types: "01234".
+std::optional<Workflow> parse_workflow(const std::string& text) {
+  if (text == "none") return std::nullopt;
+  Workflow workflow{};
+  unsigned seen = 0;
+  for (size_t i = 0; i < text.size() && i < kUnitTypes; ++i) {
+    const int type = text[i] - '0';
+    if (type < 0 || type >= kUnitTypes) break;
+    workflow[i] = static_cast<int8_t>(type);
+    seen |= 1u << static_cast<unsigned>(type);
+  }
+  if (text.size() != kUnitTypes || seen != (1u << kUnitTypes) - 1) {
+    throw Error(
+        ErrorCode::kUsage,
+        "workflow: expected 'none' or an order of the digits 0 (defender), 1 (enterprise), 2 "
+        "(op_server), 3 (op_host), 4 (user) such as 01234; got " +
+            in_quotes(text));
+  }
+  return workflow;
+}
+
 // The counters that metrics are made of.
 void count(State& s, int action, const StepRecord& record) {
   s.cost += record.cost;
   ++s.steps;
-  const int group = action >= 2 ? blue_action(action).group : -1;
-  if (group == kRemove || group == kRestore) ++s.fixes;
-  if (group == kRestore) ++s.restores;
+  if (action >= blue_index(kRestore, 0)) ++s.restores;
   if (!s.ot_running) ++s.impacts;
   if (s.first_privileged != 0) return;
   for (int h = 0; h < kHosts; ++h) {
@@ -43,6 +64,14 @@ Schema Cage2::schema() {
               "all of the challenge, or 36 with 'the next decoy on this host'")
       .choice("table", "challenge", {"challenge", "stock"},
               "stock: a decoy placed in a step hides the events of its host in that step")
+      .text("workflow", "none", "order in which types of hosts are to be fixed, such as 01234")
+      .choice(
+          "compliance", "history", {"history", "state"},
+          "a fix complies if all types before it were fixed earlier; or if it is the first type "
+          "that is compromised")
+      .choice("alignment", "gain", {"none", "level", "gain"},
+              "reward for compliance: none, its level at every step, or what it gained")
+      .number("alignment_weight", 30, {0, 1e6}, "of that reward")
       .integer("time_limit", 100, {1, 10'000},
                "steps of an episode: 30, 50 or 100 in the challenge");
   return schema;
@@ -53,19 +82,31 @@ Cage2::Cage2(const Config& config)
              .green = config.get_boolean("green"),
              .stock_table = config.get_text("table") == "stock"},
       reduced_(config.get_text("actions") == "reduced36"),
-      red_(red_named(config.get_text("red"))) {
+      red_(red_named(config.get_text("red"))),
+      workflow_(parse_workflow(config.get_text("workflow"))),
+      rule_(config.get_text("compliance") == "state" ? Rule::kState : Rule::kHistory),
+      alignment_(config.get_text("alignment") == "none"    ? Alignment::kNone
+                 : config.get_text("alignment") == "level" ? Alignment::kLevel
+                                                           : Alignment::kGain),
+      weight_(config.get_number("alignment_weight")) {
   const std::string& obs = config.get_text("obs");
   obs_ = obs == "bits52" ? Obs::kBits52 : obs == "bits62" ? Obs::kBits62 : Obs::kFull;
   spec_.name = "cage2";
-  const int size = obs_ == Obs::kBits52 ? kTableBits : obs_ == Obs::kBits62 ? kScanObs : kFullObs;
-  spec_.obs = ObsSpace::float32({size}, 0, obs_ == Obs::kBits62 ? 2 : 100);
-  if (obs_ == Obs::kBits52) spec_.obs = ObsSpace::float32({size}, 0, 1);
+  int size = obs_ == Obs::kBits52 ? kTableBits : obs_ == Obs::kBits62 ? kScanObs : kFullObs;
+  if (workflow_) size += kWorkflowObs;
+  // The order of scans is 0, 1 or 2, time is in hundreds of steps.
+  const float high = obs_ == Obs::kBits52 ? 1 : obs_ == Obs::kBits62 ? 2 : 100;
+  spec_.obs = ObsSpace::float32({size}, 0, high);
   spec_.action = ActionSpace::discrete(reduced_ ? kReducedActions : kBlueActions);
   spec_.has_mask = true;
   spec_.time_limit = static_cast<int>(config.get_integer("time_limit"));
   spec_.metrics = {"reward", "fixes", "restores", "impacts", "first_privileged"};
-  spec_.reward_low = -15.4F;  // every host privileged, the service down, a Restore
+  spec_.reward_low = -15.8F;  // every host privileged, the service down, a Restore
   spec_.reward_high = 0;
+  if (!workflow_) return;
+  spec_.metrics.emplace_back("compliance");
+  spec_.reward_low -= static_cast<float>(weight_);
+  spec_.reward_high += static_cast<float>(weight_);
 }
 
 void Cage2::reset(State& s, Rng& g) const {
@@ -77,14 +118,45 @@ void Cage2::reset(State& s, Rng& g) const {
 Outcome Cage2::step(State& s, ActionRow row, Rng& g) const {
   const int action = reduced_ ? expand_action(row.discrete(), s) : row.discrete();
   RandomSource source(g);
-  const StepRecord record = Simulator(s, rules_, source).step(action);
+  return play(s, action, source);
+}
+
+Outcome Cage2::settle(State& s, int action, const StepRecord& record, double score_before) const {
   note_restore(action, s);
   note_scans(s);
   count(s, action, record);
-  return {.reward = static_cast<float>(-record.cost) / 10};
+  double reward = -record.cost / 10.0;
+  if (alignment_ == Alignment::kGain) reward += score(s) - score_before;
+  if (alignment_ == Alignment::kLevel) reward += score(s);
+  return {.reward = static_cast<float>(reward)};
+}
+
+void Cage2::judge(State& s, int action) const {
+  if (!is_fix(action)) return;
+  ++s.fixes;
+  if (!workflow_) return;
+  const int type = unit_of(blue_action(action).host);
+  const bool kept = rule_ == Rule::kHistory ? keeps_history(*workflow_, type, s.fixed_units)
+                                            : keeps_state(*workflow_, type, compromised_units(s));
+  if (kept) ++s.compliant;
+  s.fixed_units |= static_cast<uint8_t>(1u << static_cast<unsigned>(type));
+}
+
+// What the reward for compliance is made of; 0 until the first fix.
+double Cage2::score(const State& s) const {
+  if (!workflow_ || s.fixes == 0) return 0;
+  const double kept = compliance(s.fixes, s.compliant);
+  return alignment_ == Alignment::kLevel ? weight_ * (2 * kept - 1) / 100 : weight_ * kept;
 }
 
 void Cage2::observe(const State& s, ObsRow row) const {
+  if (workflow_) {
+    const std::span<float> code = row.f32().last(kWorkflowObs);
+    std::ranges::fill(code, 0.0F);
+    for (size_t place = 0; place < kUnitTypes; ++place) {
+      code[kUnitTypes * place + static_cast<size_t>((*workflow_)[place])] = 1;
+    }
+  }
   switch (obs_) {
     case Obs::kBits52:
       return write_table(s, row.f32());
@@ -110,6 +182,7 @@ void Cage2::metrics(const State& s, MetricRow m) const {
   m[3] = s.impacts;
   // Never: as late as the episode is long.
   m[4] = static_cast<float>(s.first_privileged != 0 ? s.first_privileged : spec_.time_limit);
+  if (workflow_) m[5] = static_cast<float>(compliance(s.fixes, s.compliant));
 }
 
 bool Cage2::valid(const State& s) const {

@@ -2,7 +2,10 @@
 // docs/cage2.md: the rules, the versions, the loopholes.
 #pragma once
 
+#include <optional>
+
 #include "flotilla/domains/cage2/actions.h"
+#include "flotilla/domains/cage2/compliance.h"
 #include "flotilla/domains/cage2/random_source.h"
 #include "flotilla/domains/cage2/simulator.h"
 #include "flotilla/env/env.h"
@@ -20,17 +23,34 @@ class Cage2 {
   const EnvSpec& spec() const { return spec_; }
   void reset(State& s, Rng& g) const;
   Outcome step(State& s, ActionRow action, Rng& g) const;
+  // A step with any source of choices; `action` is one of the 145.
+  template <class Source>
+  Outcome play(State& s, int action, Source& source) const {
+    const double score_before = score(s);
+    judge(s, action);
+    return settle(s, action, Simulator<Source>(s, rules_, source).step(action), score_before);
+  }
   void observe(const State& s, ObsRow row) const;
   void mask(const State& s, MaskRow m) const;
   void metrics(const State& s, MetricRow m) const;
   bool valid(const State& s) const;
 
  private:
+  // Counts a fix and whether it keeps to the workflow; from the state before the step.
+  void judge(State& s, int action) const;
+  double score(const State& s) const;
+  // Blue's bookkeeping, counters and the reward, after the step.
+  Outcome settle(State& s, int action, const StepRecord& record, double score_before) const;
+
   EnvSpec spec_;
   Rules rules_;
   Obs obs_;
   bool reduced_;
   int red_;  // a RedAgent, or kMix
+  std::optional<Workflow> workflow_;
+  enum class Rule : uint8_t { kHistory, kState } rule_;
+  enum class Alignment : uint8_t { kNone, kLevel, kGain } alignment_;
+  double weight_;
 };
 
 }  // namespace flotilla::cage2

@@ -80,6 +80,8 @@ struct State {
   // Of the episode.
   int32_t cost;  // tenths
   uint16_t steps, fixes, restores, impacts, first_privileged;
+  uint16_t compliant;   // fixes that keep to the workflow
+  uint8_t fixed_units;  // types of hosts that were fixed, one bit each
 
   unsigned activity(int host) const { return nibble(host) >> 2u; }
   unsigned belief(int host) const { return nibble(host) & 3u; }

@@ -1,0 +1,145 @@
+#include "flotilla/domains/cage2/leaderboard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "flotilla/core/error.h"
+#include "flotilla/domains/cage2/cage2_env.h"
+#include "flotilla/env/registry.h"
+
+namespace flotilla::cage2 {
+namespace {
+
+constexpr std::array<const char*, 3> kReds = {"bline", "meander", "sleep"};
+constexpr std::array<int, 3> kLengths = {30, 50, 100};
+
+struct Published {
+  const char* name;
+  double total;
+  std::array<double, kSettings> settings;
+};
+// The official final leaderboard, 1000 episodes each.
+constexpr std::array<Published, 12> kPublished = {
+    Published{"CardiffUni: PPO + greedy decoys",
+              -54.57,
+              {-3.47, -5.64, 0, -6.41, -8.69, 0, -13.76, -16.6, 0}},
+    {"Keeping it RL: ensemble of ensembles",
+     -56.9,
+     {-3.48, -6.47, 0, -5.85, -10.33, 0, -11.39, -19.38, 0}},
+    {"Mindrake: HIPPO float obs", -57.05, {-3.53, -6.76, 0, -6.2, -10.13, 0, -12.78, -17.65, 0}},
+    {"Mindrake: HIPPO-heuristic", -57.29, {-3.69, -6.81, 0, -6.24, -10.09, 0, -12.86, -17.6, 0}},
+    {"Mindrake: HIPPO bandit", -57.46, {-3.73, -6.85, 0, -6.65, -9.98, 0, -12.86, -17.39, 0}},
+    {"Keeping it RL: ensemble", -58.68, {-3.62, -6.57, 0, -6.1, -10.32, 0, -11.9, -20.16, 0}},
+    {"UoA: belief ensemble", -69.88, {-3.87, -6.54, 0, -6.74, -12.01, 0, -14.63, -26.09, 0}},
+    {"Keeping it RL: plain PPO",
+     -73.98,
+     {-4.76, -8.03, 0, -8.13, -12.91, 0, -17.19, -22.94, -0.01}},
+    {"CCS RL benchmark: PPO",
+     -95.47,
+     {-8.75, -7.31, -0.01, -14.92, -12.04, -0.01, -30.19, -22.21, -0.03}},
+    {"ACME IMPALA", -122.91, {-6, -9.27, -0.12, -10.25, -22.27, -0.16, -19.72, -54.79, -0.33}},
+    {"random blue",
+     -2015.61,
+     {-154.06, -33.43, -2.8, -347.1, -171.49, -4.45, -726.92, -566.41, -8.94}},
+    {"sleeping blue", -3112.2, {-218.65, -39.31, 0, -480.17, -267.6, 0, -1134.03, -972.43, 0}}};
+
+Score score_of(const std::vector<State>& states) {
+  const auto n = static_cast<double>(states.size());
+  double mean = 0, square = 0;
+  for (const State& s : states) mean += -s.cost / 10.0 / n;
+  for (const State& s : states) square += (-s.cost / 10.0 - mean) * (-s.cost / 10.0 - mean);
+  return {.mean = mean, .error = n > 1 ? std::sqrt(square / (n - 1) / n) : 0};
+}
+
+// One setting: all episodes at once, the policy acting for all of them.
+Score play(const Cage2& env, const Policy& policy, int length, const LeaderboardOptions& options,
+           uint64_t setting) {
+  const auto n = static_cast<size_t>(options.episodes);
+  const size_t obs_size = env.spec().obs.elements(), choices = env.spec().action.mask_size();
+  std::vector<State> states(n);
+  std::vector<Rng> rngs;
+  for (size_t i = 0; i < n; ++i) {
+    rngs.emplace_back(options.seed, stream_of(Purpose::kEnv, setting * n + i));
+    env.reset(states[i], rngs[i]);
+  }
+  std::vector<float> obs(n * obs_size);
+  std::vector<uint8_t> mask(n * choices);
+  std::vector<int32_t> actions(n);
+  for (int t = 0; t < length; ++t) {
+    for (size_t i = 0; i < n; ++i) {
+      env.observe(states[i], {obs.data() + i * obs_size, obs_size});
+      env.mask(states[i], {mask.data() + i * choices, choices});
+    }
+    std::byte* out = std::as_writable_bytes(std::span(actions)).data();
+    policy.act(0,
+               {.count = options.episodes,
+                .obs = std::as_bytes(std::span(obs)).data(),
+                .mask = mask.data(),
+                .action = out,
+                .latent = out},
+               {.seed = options.seed, .step = static_cast<uint64_t>(t), .greedy = true});
+    for (size_t i = 0; i < n; ++i) env.step(states[i], ActionRow(&actions[i]), rngs[i]);
+  }
+  return score_of(states);
+}
+
+std::string row(const std::string& name, double total,
+                const std::array<double, kSettings>& settings) {
+  std::string text = fmt::format("{:<40}{:>10.2f}", name, total);
+  for (const double each : settings) text += fmt::format("{:>9.2f}", each);
+  return text + "\n";
+}
+
+}  // namespace
+
+const char* const kSettingNames[kSettings] = {"b30", "m30",  "s30",  "b50", "m50",
+                                              "s50", "b100", "m100", "s100"};
+
+Leaderboard play_leaderboard(const PolicyFile& file, const LeaderboardOptions& options) {
+  if (file.origin.env != "cage2") {
+    throw Error(ErrorCode::kUsage,
+                file.tensors.origin + ": is a policy of '" + file.origin.env + "', not of cage2");
+  }
+  Config config(Cage2::schema());
+  config.load_yaml_text(file.origin.env_config, file.tensors.origin);
+  const std::unique_ptr<Policy> policy =
+      make_policy(file, env_type<Cage2>("cage2", "").make_kernel(config, 0)->spec(), {});
+  config.set("version", options.legacy ? "legacy" : "head");
+  config.set("green", "false");
+  config.set("alignment", "none");
+  Leaderboard board;
+  for (size_t i = 0; i < kSettings; ++i) {
+    config.set("red", kReds[i % 3]);
+    const Cage2 env(config);
+    board.settings.push_back(play(env, *policy, kLengths[i / 3], options, i));
+    board.total.mean += board.settings.back().mean;
+    board.total.error = std::hypot(board.total.error, board.settings.back().error);
+  }
+  return board;
+}
+
+std::string leaderboard_text(const Leaderboard& ours, const LeaderboardOptions& options) {
+  std::string text = fmt::format("{:<40}{:>10}", "agent", "total");
+  for (const char* name : kSettingNames) text += fmt::format("{:>9}", name);
+  text += "\n";
+  std::array<double, kSettings> settings{};
+  for (size_t i = 0; i < kSettings; ++i) settings[i] = ours.settings[i].mean;
+  const std::string own = row(options.legacy ? "* this policy" : "* this policy (version head)",
+                              ours.total.mean, settings);
+  bool shown = false;
+  for (const Published& each : kPublished) {
+    if (!shown && ours.total.mean > each.total) text += own;
+    shown |= ours.total.mean > each.total;
+    text += row(each.name, each.total, each.settings);
+  }
+  if (!shown) text += own;
+  return text +
+         fmt::format("\ntotal {:.2f} +- {:.2f} (standard error), {} episodes of each setting{}\n",
+                     ours.total.mean, ours.total.error, options.episodes,
+                     options.legacy ? "" : "; only --version legacy compares with the others");
+}
+
+}  // namespace flotilla::cage2

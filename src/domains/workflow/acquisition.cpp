@@ -1,0 +1,100 @@
+#include "flotilla/domains/workflow/acquisition.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "flotilla/core/rng.h"
+
+namespace flotilla::workflow {
+namespace {
+
+// Where scores are equal, in an order of their own.
+void sort_by_score(std::vector<Candidate>& candidates, const std::vector<uint32_t>& ticket) {
+  std::ranges::sort(candidates, [&ticket](const Candidate& a, const Candidate& b) {
+    if (a.score != b.score) return a.score > b.score;
+    return ticket[static_cast<size_t>(a.order)] < ticket[static_cast<size_t>(b.order)];
+  });
+}
+
+double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+// What an order that was tried says of itself: two deviations, or 98 %.
+constexpr double kSure = 2;
+
+// The probability that an order is compliant, from a process over +kSure and -kSure.
+double feasibility(const GaussianProcess& process, int order) {
+  const Posterior posterior = process.at(order);
+  return normal_cdf(posterior.mean / std::sqrt(1 + posterior.deviation * posterior.deviation));
+}
+
+}  // namespace
+
+std::vector<Candidate> score_by_ucb(const Orders& orders, const std::vector<Trial>& trials,
+                                    const AcquisitionOptions& options) {
+  const auto distance = [&orders](int a, int b) { return orders.kendall(a, b); };
+  GaussianProcess value(distance), compliance(distance);
+  std::vector<int> points;
+  std::vector<double> values, signs;
+  for (const Trial& trial : trials) {
+    points.push_back(trial.order);
+    values.push_back(trial.value);
+    signs.push_back(trial.compliant ? kSure : -kSure);
+  }
+  const bool some_failed = std::ranges::count(signs, -kSure) > 0;
+  if (!trials.empty()) {
+    if (options.fit_hyperparameters) {
+      value.fit_best(points, values, options.hyperparameters);
+    } else {
+      value.fit(points, values, options.hyperparameters);
+    }
+    if (some_failed) compliance.fit_best(points, signs, options.hyperparameters);
+  }
+  const double worst = values.empty() ? 0 : std::ranges::min(values);
+  std::vector<Candidate> candidates;
+  std::vector<uint32_t> ticket;
+  Rng rng(options.seed, stream_of(Purpose::kSearch, trials.size()));
+  for (int order = 0; order < orders.size(); ++order) {
+    const Posterior posterior = value.at(order);
+    Candidate candidate{.order = order, .mean = posterior.mean, .deviation = posterior.deviation};
+    const double bound = posterior.mean + options.beta * posterior.deviation;
+    if (some_failed) candidate.feasible = feasibility(compliance, order);
+    candidate.score = worst + (bound - worst) * candidate.feasible;
+    candidates.push_back(candidate);
+    ticket.push_back(rng.next_u32());
+  }
+  sort_by_score(candidates, ticket);
+  return candidates;
+}
+
+std::vector<Candidate> score_as_before(const Orders& orders, const std::vector<Trial>& trials,
+                                       double beta) {
+  std::vector<Candidate> candidates;
+  std::vector<uint32_t> ticket;
+  for (int order = 0; order < orders.size(); ++order) {
+    ticket.push_back(static_cast<uint32_t>(order));
+    Candidate candidate{.order = order, .mean = 0, .deviation = 10};
+    const auto seen = std::ranges::count(trials, order, &Trial::order);
+    if (seen > 0) {
+      candidate.mean = std::ranges::find(trials, order, &Trial::order)->value;
+      candidate.deviation = 1 / (1 + static_cast<double>(seen));
+    } else if (!trials.empty()) {
+      double weights = 0, sum = 0, nearest = 1;
+      for (const Trial& trial : trials) {
+        const double distance = std::max(orders.kendall(order, trial.order), 1e-6);
+        const double weight = std::exp(-2 * distance);
+        weights += weight;
+        sum += weight * trial.value;
+        nearest = std::min(nearest, distance);
+      }
+      candidate.mean = sum / weights;
+      candidate.deviation = 10 * nearest + 1;
+    }
+    candidate.score =
+        candidate.mean + beta / (1 + 0.5 * static_cast<double>(seen)) * candidate.deviation;
+    candidates.push_back(candidate);
+  }
+  sort_by_score(candidates, ticket);
+  return candidates;
+}
+
+}  // namespace flotilla::workflow

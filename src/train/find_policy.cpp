@@ -1,0 +1,51 @@
+#include "flotilla/train/find_policy.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+
+#include "flotilla/core/error.h"
+#include "flotilla/train/checkpoint.h"
+
+namespace flotilla {
+namespace {
+
+// The step that "last", "best" or a number means.
+int64_t find_step(const Checkpoints& checkpoints, const std::string& path,
+                  const std::string& which) {
+  const std::vector<int64_t> steps = checkpoints.steps();
+  if (steps.empty()) throw Error(ErrorCode::kUsage, "'" + path + "' has no checkpoints");
+  if (which == "last") return steps.back();
+  if (which == "best") {
+    const auto best = checkpoints.read_state(steps.back()).best;
+    if (!best) {
+      throw Error(ErrorCode::kUsage,
+                  "'" + path + "' was not evaluated during training (eval.every), so none is best");
+    }
+    return best->step;
+  }
+  for (const int64_t step : steps) {
+    if (std::to_string(step) == which) return step;
+  }
+  throw Error(ErrorCode::kUsage,
+              fmt::format("--checkpoint: expected last, best or a step of {}; got '{}'",
+                          fmt::join(steps, ", "), which));
+}
+
+}  // namespace
+
+PolicyFile find_policy(const std::string& path, const std::string& checkpoint) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    throw Error(ErrorCode::kUsage, "there is no run or policy file '" + path + "'");
+  }
+  if (!fs::is_directory(path, error)) return read_policy_file(path);
+  const std::string alone = path + "/model.safetensors";
+  if (fs::exists(alone, error)) return read_policy_file(alone);
+  const Checkpoints checkpoints(path);
+  return checkpoints.read_policy(find_step(checkpoints, path, checkpoint));
+}
+
+}  // namespace flotilla
