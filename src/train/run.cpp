@@ -266,7 +266,12 @@ void Run::stop_interrupted() {
 
 std::string Run::finish() {
   try {
-    evaluation_ = trainer_->evaluate();
+    try {
+      evaluation_ = trainer_->evaluate();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInterrupted) throw;
+      stop_interrupted();
+    }
     wait_for_checkpoint();
     const std::string summary =
         summary_json(run_, *trainer_, evaluation_, best_, wall_s()).dump(2) + "\n";

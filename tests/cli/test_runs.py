@@ -203,6 +203,20 @@ class Interrupt(RunTest):
             self.assertIn('"interrupted"', (self.run / "history.jsonl").read_text())
             shutil.rmtree(self.run)
 
+    def test_the_last_evaluation_can_be_interrupted_and_made_up_for(self):
+        command = [BINARY, "train", "cartpole", "--out", str(self.run), "--steps", "128", *SMALL, "eval.episodes=1000000"]
+        command.remove("eval.episodes=8")
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+            while not (self.run / "checkpoints" / "step_128").exists():
+                self.assertIsNone(process.poll())
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            _, text = process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(process.returncode, 130, text)
+        self.assertIn(f"interrupted after 128 steps; go on with --resume {self.run}", text)
+        self.call("train", "--resume", self.run, "eval.episodes=5")
+        self.assertEqual(self.summary()["eval"]["episodes"], 5)
+
     def test_a_second_signal_ends_it_at_once(self):
         # An update of seconds: the first signal waits for it.
         process = self.start("ppo.epochs=1000", "horizon=5000")
