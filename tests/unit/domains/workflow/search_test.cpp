@@ -53,7 +53,8 @@ TEST(Acquisition, ScoresAsBefore) {
         return i % 7;
     }
   };
-  for (const auto& sequence : vectors()["gpucb"]) {
+  const nlohmann::json golden = vectors();
+  for (const auto& sequence : golden["gpucb"]) {
     const char kind = sequence["reward"].get<std::string>()[0];
     std::vector<Trial> trials;
     for (const auto& expected : sequence["sel"]) {
