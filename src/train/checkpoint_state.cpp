@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <type_traits>
+#include <utility>
 
 #include "flotilla/core/base64.h"
 #include "flotilla/core/error.h"
@@ -37,7 +39,15 @@ Json parse(const std::string& text) {
 template <class T>
 T field(const Json& json, const char* name, const std::string& path) {
   try {
-    return json.at(name).get<T>();
+    const Json& value = json.at(name);
+    if constexpr (std::is_integral_v<T>) {
+      // Not by conversion: a number of another kind or size would become some other number.
+      const bool fits = value.is_number_unsigned()
+                            ? std::in_range<T>(value.get<uint64_t>())
+                            : value.is_number_integer() && std::in_range<T>(value.get<int64_t>());
+      if (!fits) refuse(path, std::string("the field '") + name + "' is not an integer in range");
+    }
+    return value.get<T>();
   } catch (const nlohmann::json::exception&) {
     refuse(path, std::string("the field '") + name + "' is missing or of another type");
   }
@@ -92,8 +102,9 @@ CheckpointState decode_state(const std::string& text, const std::string& path) {
   state.config = field<std::string>(json, "config", path);
   state.best = best_in(json, path);
   state.files = field<std::map<std::string, std::string>>(json, "files", path);
+  const auto run = field<std::string>(json, "run", path);
   try {
-    state.run = from_base64(field<std::string>(json, "run", path));
+    state.run = from_base64(run);
   } catch (const Error& error) {
     refuse(path, error.what());
   }
