@@ -9,8 +9,6 @@ them below --packages.
 """
 
 import argparse
-import importlib.util
-import os
 import random
 import struct
 import subprocess
@@ -19,47 +17,17 @@ import tempfile
 import unittest
 from pathlib import Path
 
-SKIP = 77
-NEEDED = ("numpy", "safetensors")
+from packages import require, skip, use_test_python
 
-if os.environ.get("FLOTILLA_TEST_PYTHON") and not os.environ.get("FLOTILLA_SAFETENSORS_CHILD"):
-    interpreter = os.environ["FLOTILLA_TEST_PYTHON"]
-    os.environ["FLOTILLA_SAFETENSORS_CHILD"] = "1"  # stops the second call from doing it again
-    try:
-        os.execv(interpreter, [interpreter] + sys.argv)
-    except OSError as error:
-        sys.exit(f"FLOTILLA_TEST_PYTHON={interpreter}: {error.strerror}")
+NEEDED = {"numpy": "numpy", "safetensors": "safetensors"}
 
+use_test_python()
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--tool", required=True, help="the program safetensors_tool")
 parser.add_argument("--packages", required=True, help="directory for packages that are missing")
 ARGUMENTS = parser.parse_args()
 
-
-def missing():
-    importlib.invalidate_caches()
-    return [name for name in NEEDED if importlib.util.find_spec(name) is None]
-
-
-def skip(reason):
-    print(f"skipped: {reason}; set FLOTILLA_TEST_PYTHON to a Python that has "
-          f"{' and '.join(NEEDED)}")
-    sys.exit(SKIP)
-
-
-sys.path.append(ARGUMENTS.packages)
-if missing():
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--timeout",
-           "10", "--retries", "1", "--no-deps", "--target", ARGUMENTS.packages]
-    try:
-        done = subprocess.run(pip + missing(), capture_output=True, text=True, timeout=200,
-                              check=False)
-    except subprocess.TimeoutExpired:
-        skip(f"pip did not install {', '.join(missing())} in time")
-    if missing():
-        reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
-        skip(f"{', '.join(missing())} cannot be installed for {sys.executable}: {reason}")
-
+require(NEEDED, ARGUMENTS.packages)
 try:
     import numpy as np
     import safetensors

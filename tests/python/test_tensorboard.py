@@ -9,9 +9,7 @@ needs, pip puts them below --packages.
 """
 
 import argparse
-import importlib.util
 import math
-import os
 import random
 import struct
 import subprocess
@@ -20,56 +18,19 @@ import tempfile
 import unittest
 from pathlib import Path
 
-SKIP = 77
+from packages import require, skip, use_test_python
+
 # Of tensorboard's dependencies those that its reader imports; the module, and the package it is in.
 NEEDED = {"numpy": "numpy", "absl": "absl-py", "google.protobuf": "protobuf",
           "tensorboard": "tensorboard"}
 
-if os.environ.get("FLOTILLA_TEST_PYTHON") and not os.environ.get("FLOTILLA_TENSORBOARD_CHILD"):
-    interpreter = os.environ["FLOTILLA_TEST_PYTHON"]
-    os.environ["FLOTILLA_TENSORBOARD_CHILD"] = "1"  # stops the second call from doing it again
-    try:
-        os.execv(interpreter, [interpreter] + sys.argv)
-    except OSError as error:
-        sys.exit(f"FLOTILLA_TEST_PYTHON={interpreter}: {error.strerror}")
-
+use_test_python()
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--tool", required=True, help="the program event_file_tool")
 parser.add_argument("--packages", required=True, help="directory for packages that are missing")
 ARGUMENTS = parser.parse_args()
 
-
-def found(module):
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package around it
-        return False
-
-
-def missing():
-    importlib.invalidate_caches()
-    return [package for module, package in NEEDED.items() if not found(module)]
-
-
-def skip(reason):
-    print(f"skipped: {reason}; set FLOTILLA_TEST_PYTHON to a Python that has "
-          f"{' and '.join(NEEDED.values())}")
-    sys.exit(SKIP)
-
-
-sys.path.append(ARGUMENTS.packages)
-if missing():
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--timeout",
-           "10", "--retries", "1", "--no-deps", "--target", ARGUMENTS.packages]
-    try:
-        done = subprocess.run(pip + missing(), capture_output=True, text=True, timeout=200,
-                              check=False)
-    except subprocess.TimeoutExpired:
-        skip(f"pip did not install {', '.join(missing())} in time")
-    if missing():
-        reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
-        skip(f"{', '.join(missing())} cannot be installed for {sys.executable}: {reason}")
-
+require(NEEDED, ARGUMENTS.packages)
 try:
     import tensorboard
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
