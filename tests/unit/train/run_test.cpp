@@ -1,0 +1,59 @@
+// A run in its directory: training and the thread that writes checkpoints do not disturb each
+// other, and what is resumed ends like what was not stopped.
+#include "flotilla/train/run.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "flotilla/core/file.h"
+#include "flotilla/train/recipes.h"
+#include "support/batch.h"
+
+namespace flotilla::test {
+namespace {
+
+RunConfig with_many_checkpoints() {
+  const Config config = load_run_config(
+      registry(), "pendulum", true,
+      {"num_envs=8", "horizon=16", "steps=6400", "net.hidden=16,16", "ppo.minibatches=2",
+       "ppo.epochs=1", "backend=threads", "threads=2", "checkpoint.every=128", "checkpoint.keep=3",
+       "eval.every=10", "eval.episodes=2", "net.normalise_obs=true"});
+  return RunConfig(env_of(registry(), config), config);
+}
+
+class RunTest : public testing::Test {
+ protected:
+  ~RunTest() override { std::filesystem::remove_all(path_); }
+  const std::string path_ =
+      std::filesystem::temp_directory_path() / ("flotilla-run-" + std::to_string(getpid()));
+};
+
+TEST_F(RunTest, WritesACheckpointAfterEveryUpdateWhileItTrains) {
+  std::string expected;
+  {
+    flotilla::Run run(with_many_checkpoints(), path_);
+    int updates = 0;
+    run.train([&](const Progress&) { ++updates; });
+    run.finish();
+    EXPECT_EQ(updates, 50);
+    expected = run.trainer().params_sha256();
+  }
+  const std::string metrics = read_whole_file(path_ + "/metrics.jsonl", 1 << 20);
+  EXPECT_EQ(std::ranges::count(metrics, '\n'), 50);
+
+  // The last three and the best stay.
+  const std::vector<int64_t> steps = Checkpoints(path_).steps();
+  ASSERT_GE(steps.size(), 3u);
+  ASSERT_LE(steps.size(), 4u);
+  EXPECT_EQ(steps.back(), 6400);
+  EXPECT_EQ(steps[steps.size() - 3], 6400 - 2 * 128);
+
+  const auto resumed = flotilla::Run::resume(registry(), path_, {}, 6400 - 2 * 128);
+  EXPECT_NE(resumed->trainer().params_sha256(), expected);
+  resumed->train();
+  EXPECT_EQ(resumed->trainer().params_sha256(), expected);
+}
+
+}  // namespace
+}  // namespace flotilla::test
