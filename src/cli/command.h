@@ -24,9 +24,12 @@ void add_compare_command(CLI::App& app, Program& program);
 void add_export_command(CLI::App& app, Program& program);
 void add_bench_command(CLI::App& app, Program& program);
 void add_bench_ppo_command(CLI::App& bench, Program& program);  // of the bench command
+void add_bench_search_command(CLI::App& bench);
 void add_check_command(CLI::App& app, Program& program);
 void add_doctor_command(CLI::App& app, Program& program);
 void add_cage2_command(CLI::App& app, Program& program);  // what only that domain has
+// ENV search, for every environment that offers workflows.
+void add_search_commands(CLI::App& app, Program& program);
 
 // The environment a command works on: its name, an optional YAML file, and key=value overrides.
 struct EnvArguments {

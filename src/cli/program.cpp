@@ -98,6 +98,7 @@ int run(int argc, char** argv, Program& program) {
     return std::ranges::count(program.registry.types(), env, &EnvType::name) > 0;
   };
   if (has("cage2")) add_cage2_command(app, program);
+  add_search_commands(app, program);
   if (const std::string unknown = find_unknown(app, argc, argv); !unknown.empty()) {
     return fail(unknown, ErrorCode::kUsage);
   }

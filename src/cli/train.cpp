@@ -1,14 +1,12 @@
 // flotilla train RUN: trains a policy and leaves a run directory.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <memory>
 
 #include "flotilla/cli/run_arguments.h"
-#include "flotilla/core/clock.h"
+#include "flotilla/cli/status_line.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/system.h"
@@ -22,35 +20,13 @@ namespace {
 
 constexpr size_t kMaxSummary = 1u << 20u;
 
-// A run does not end because nobody reads its messages any more.
-void say(const std::string& text) {
-  std::fputs(text.c_str(), stderr);
-  std::fflush(stderr);
+std::string status(const Progress& progress) {
+  const double rate = static_cast<double>(progress.steps) / std::max(progress.wall_s, 1e-9);
+  const double left_s = progress.fraction > 0 ? progress.wall_s * (1 / progress.fraction - 1) : 0;
+  return fmt::format("{:>5.1f} %  {} steps  {:.1f} k steps/s  return {:.2f}  {:.0f} s left",
+                     100 * progress.fraction, progress.steps, rate * 1e-3, progress.return_mean,
+                     left_s);
 }
-
-// A line that replaces itself on a terminal; in a pipe, a plain line now and then.
-class ProgressLine {
- public:
-  void show(const Progress& progress) {
-    const uint64_t interval_ns = terminal_ ? 200'000'000 : 5'000'000'000;
-    if (now_ns() - shown_ns_ < interval_ns) return;
-    shown_ns_ = now_ns();
-    const double rate = static_cast<double>(progress.steps) / std::max(progress.wall_s, 1e-9);
-    const double left_s = progress.fraction > 0 ? progress.wall_s * (1 / progress.fraction - 1) : 0;
-    const std::string text = fmt::format(
-        "{:>5.1f} %  {} steps  {:.1f} k steps/s  return {:.2f}  {:.0f} s left",
-        100 * progress.fraction, progress.steps, rate * 1e-3, progress.return_mean, left_s);
-    say(terminal_ ? kClearLine + text : text + "\n");
-  }
-  void clear() const {
-    if (terminal_) say(kClearLine);
-  }
-
- private:
-  static inline const std::string kClearLine = "\r\033[K";
-  const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
-  uint64_t shown_ns_ = now_ns();
-};
 
 void print_end(const Run& run) {
   const Trainer& trainer = run.trainer();
@@ -117,8 +93,8 @@ void train(const Program& program, const RunArguments& arguments, const std::str
   }
   print_begin(*run);
   wait_for_interrupted_work(kInterruptNotice);
-  ProgressLine line;
-  run->train([&line](const Progress& progress) { line.show(progress); });
+  StatusLine line;
+  run->train([&line](const Progress& progress) { line.show([&] { return status(progress); }); });
   line.clear();
   const std::string summary = run->finish();
   if (json) {

@@ -185,7 +185,8 @@ void Trainer::note_episodes() {
   ended.count = 0;
   ended.return_mean = ended.length_mean = 0;
   ended.metrics.assign(vec_->spec().metrics.size(), 0);
-  for (Episode& episode : rollout_->take_episodes()) {
+  ended_ = rollout_->take_episodes();
+  for (const Episode& episode : ended_) {
     ++progress_.episodes;
     ++ended.count;
     const auto weight = 1 / static_cast<double>(ended.count);
@@ -195,9 +196,10 @@ void Trainer::note_episodes() {
     for (size_t i = 0; i < ended.metrics.size(); ++i) {
       include(ended.metrics[i], static_cast<double>(episode.metrics[i]));
     }
-    recent_.push_back(std::move(episode));
-    if (recent_.size() > kRecentEpisodes) recent_.pop_front();
   }
+  const size_t kept = std::min(ended_.size(), kRecentEpisodes);
+  recent_.insert(recent_.end(), ended_.end() - static_cast<std::ptrdiff_t>(kept), ended_.end());
+  while (recent_.size() > kRecentEpisodes) recent_.pop_front();
   if (recent_.empty()) return;
   average_recent();
   if (few || progress_.return_mean > progress_.return_best) {

@@ -62,6 +62,8 @@ class Trainer {
   Policy& policy() { return *policy_; }
   const Policy& policy() const { return *policy_; }
   const Progress& progress() const { return progress_; }
+  // That ended in the last iteration, in the order of steps and envs.
+  const std::vector<Episode>& ended_episodes() const { return ended_; }
   // Plays episodes with the policy as it is. `may_stop`: an interrupt ends it by
   // Error(kInterrupted).
   Evaluation evaluate(bool may_stop = true);
@@ -90,6 +92,7 @@ class Trainer {
   std::unique_ptr<Collector> collector_;
   std::unique_ptr<Ppo> ppo_;
   std::vector<float> scaled_reward_;
+  std::vector<Episode> ended_;
   std::deque<Episode> recent_;
   std::unique_ptr<Evaluator> evaluator_;  // once it is wanted
   Progress progress_;

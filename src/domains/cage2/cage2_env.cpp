@@ -1,6 +1,9 @@
 #include "flotilla/domains/cage2/cage2_env.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstring>
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/text.h"
@@ -15,25 +18,41 @@ int red_named(const std::string& name) {
   return name == "bline" ? 0 : name == "meander" ? 1 : name == "sleep" ? 2 : kMix;
 }
 
-// "none", or the digits of the types: "01234".
-std::optional<Workflow> parse_workflow(const std::string& text) {
-  if (text == "none") return std::nullopt;
+// The digits of the types, or nothing.
+std::optional<Workflow> parse_digits(std::string_view text) {
+  if (text.size() != kUnitTypes) return std::nullopt;
   Workflow workflow{};
   unsigned seen = 0;
-  for (size_t i = 0; i < text.size() && i < kUnitTypes; ++i) {
+  for (size_t i = 0; i < kUnitTypes; ++i) {
     const int type = text[i] - '0';
-    if (type < 0 || type >= kUnitTypes) break;
+    if (type < 0 || type >= kUnitTypes) return std::nullopt;
     workflow[i] = static_cast<int8_t>(type);
     seen |= 1u << static_cast<unsigned>(type);
   }
-  if (text.size() != kUnitTypes || seen != (1u << kUnitTypes) - 1) {
-    throw Error(
-        ErrorCode::kUsage,
-        "workflow: expected 'none' or an order of the digits 0 (defender), 1 (enterprise), 2 "
-        "(op_server), 3 (op_host), 4 (user) such as 01234; got " +
-            in_quotes(text));
+  return seen == (1u << kUnitTypes) - 1 ? std::optional(workflow) : std::nullopt;
+}
+
+// "none", the name of an order, or its digits: "01234".
+std::optional<Workflow> parse_workflow(const std::string& text) {
+  if (text == "none") return std::nullopt;
+  std::string names;
+  for (const NamedWorkflow& each : kNamedWorkflows) {
+    if (text == each.name) return parse_digits(each.digits);
+    names += fmt::format(", {} ({})", each.name, each.digits);
   }
-  return workflow;
+  if (const auto workflow = parse_digits(text)) return workflow;
+  throw Error(
+      ErrorCode::kUsage,
+      fmt::format("workflow: expected none{}, or an order of the digits 0 (defender), 1 "
+                  "(enterprise), 2 (op_server), 3 (op_host), 4 (user) such as 01234; got {}",
+                  names, in_quotes(text)));
+}
+
+// Whether the byte is one of a bool's: looking at it as a bool would be undefined.
+bool holds_bool(const bool* flag) {
+  unsigned char byte = 0;
+  std::memcpy(&byte, flag, 1);
+  return byte <= 1;
 }
 
 // The counters that metrics are made of.
@@ -64,7 +83,8 @@ Schema Cage2::schema() {
               "all of the challenge, or 36 with 'the next decoy on this host'")
       .choice("table", "challenge", {"challenge", "stock"},
               "stock: a decoy placed in a step hides the events of its host in that step")
-      .text("workflow", "none", "order in which types of hosts are to be fixed, such as 01234")
+      .text("workflow", "none",
+            "order in which types of hosts are to be fixed: 01234 and the like, or a name")
       .choice(
           "compliance", "history", {"history", "state"},
           "a fix complies if all types before it were fixed earlier; or if it is the first type "
@@ -186,6 +206,14 @@ void Cage2::metrics(const State& s, MetricRow m) const {
 }
 
 bool Cage2::valid(const State& s) const {
+  for (const bool* flag :
+       {&s.ot_running, &s.ot_immune, &s.last_scan_empty, &s.ot_known, &s.server_exploit_fixed}) {
+    if (!holds_bool(flag)) return false;
+  }
+  for (const HostState& host : s.hosts) {
+    if (!holds_bool(&host.malware) || !holds_bool(&host.haraka_broken)) return false;
+  }
+  if (s.last_action > RedAction::kSleep || s.last_result > Success::kUnknown) return false;
   const auto inside = [](int value, int low, int high) { return value >= low && value <= high; };
   if (static_cast<int>(s.red) >= kAgents || s.position > 14) return false;
   if (!inside(s.last_target, -1, kHosts - 1)) return false;

@@ -2,6 +2,8 @@
 // whether a defender keeps to it; and the reward that teaches it to.
 #pragma once
 
+#include <array>
+
 #include "flotilla/domains/cage2/state.h"
 
 namespace flotilla::cage2 {
@@ -20,6 +22,18 @@ constexpr int unit_of(int host) {
 }
 
 using Workflow = std::array<int8_t, kUnitTypes>;  // types, the first to be fixed first
+
+// Orders that have a name.
+struct NamedWorkflow {
+  const char* name;
+  const char* digits;
+};
+constexpr std::array<NamedWorkflow, 6> kNamedWorkflows = {{{"critical_first", "02134"},
+                                                           {"enterprise_focus", "10234"},
+                                                           {"user_priority", "40123"},
+                                                           {"operational_focus", "23014"},
+                                                           {"balanced", "01243"},
+                                                           {"reverse", "43120"}}};
 
 // A Remove or a Restore; all other actions fix nothing.
 constexpr bool is_fix(int action) {

@@ -80,4 +80,49 @@ GridWorld::GridWorld(std::string name, const GridMap& map, const Config& config)
   }
 }
 
+// Breadth first, a target at a time: a search goes on from all cells in which the target was
+// entered, each with the steps that it took.
+int GridWorld::shortest_walk(const std::array<int, kTargets>& order) const {
+  using Layer = std::vector<int>;                                      // cells
+  std::vector<Layer> frontier = {{index_of(start_row_, start_col_)}};  // by steps
+  std::array<bool, kTargets> open{};
+  for (const int target : order) {
+    open[static_cast<size_t>(target)] = true;
+    std::array<bool, kPitch * kPitch> seen{};
+    std::vector<Layer> entered;
+    for (size_t steps = 0; steps < frontier.size(); ++steps) {
+      for (size_t i = 0; i < frontier[steps].size(); ++i) {
+        const int cell = frontier[steps][i];
+        if (seen[static_cast<size_t>(cell)]) continue;
+        seen[static_cast<size_t>(cell)] = true;
+        if (cells_[static_cast<size_t>(cell)] == target) {
+          entered.resize(steps + 1);
+          entered[steps].push_back(cell);
+          continue;
+        }
+        for (const int next : {cell - kPitch, cell + kPitch, cell - 1, cell + 1}) {
+          const int8_t kind = cells_[static_cast<size_t>(next)];
+          if (kind == kWall || (kind >= 0 && !open[static_cast<size_t>(kind)])) continue;
+          if (frontier.size() == steps + 1) frontier.emplace_back();
+          frontier[steps + 1].push_back(next);
+        }
+      }
+    }
+    if (entered.empty()) return -1;
+    frontier = std::move(entered);
+  }
+  const auto first = std::ranges::find_if(frontier, [](const Layer& l) { return !l.empty(); });
+  return static_cast<int>(first - frontier.begin());
+}
+
+double GridWorld::best_canonical_return(const std::array<int, kTargets>& order) const {
+  const int steps = shortest_walk(order);
+  if (steps < 0) return 0;
+  double points = 0;
+  for (int i = 0; i < kTargets; ++i) {
+    if (order[static_cast<size_t>(i)] == i) points += i + 1;
+  }
+  return points - kStepCost * steps;
+}
+
 }  // namespace flotilla::classic

@@ -122,6 +122,12 @@ class GridWorld {
 
   bool is_wall(int row, int col) const { return cell_at(row, col) == kWall; }
 
+  // The fewest steps that visit the targets in this order and none of them before its turn; -1
+  // where walls allow no such walk.
+  int shortest_walk(const std::array<int, kTargets>& order) const;
+  // The canonical return of that walk, or of none.
+  double best_canonical_return(const std::array<int, kTargets>& order) const;
+
  protected:
   GridWorld(std::string name, const GridMap& map, const Config& config);
 
@@ -132,9 +138,10 @@ class GridWorld {
   static constexpr int8_t kFree = -1, kWall = -2;
   // The grid lies inside a frame of walls, so that border and wall are one case.
   static constexpr int kPitch = kMaxSize + 2;
+  static int index_of(int row, int col) { return (row + 1) * kPitch + col + 1; }
 
-  int8_t& cell_at(int row, int col) { return cells_[(row + 1) * kPitch + col + 1]; }
-  int cell_at(int row, int col) const { return cells_[(row + 1) * kPitch + col + 1]; }
+  int8_t& cell_at(int row, int col) { return cells_[index_of(row, col)]; }
+  int cell_at(int row, int col) const { return cells_[index_of(row, col)]; }
 
   static bool visited(const State& s, int target) {
     for (int i = 0; i < s.visits; ++i) {

@@ -21,18 +21,34 @@ double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 // What an order that was tried says of itself: two deviations, or 98 %.
 constexpr double kSure = 2;
 
-// The probability that an order is compliant, from a process over +kSure and -kSure.
-double feasibility(const GaussianProcess& process, int order) {
-  const Posterior posterior = process.at(order);
+// The probability that an order is compliant, from the posterior over +kSure and -kSure.
+double feasibility(const Posterior& posterior) {
   return normal_cdf(posterior.mean / std::sqrt(1 + posterior.deviation * posterior.deviation));
+}
+
+std::vector<GaussianProcess::Distance> distances(const Orders& orders,
+                                                 AcquisitionOptions::Kernel kernel) {
+  using Kernel = AcquisitionOptions::Kernel;
+  std::vector<GaussianProcess::Distance> distances;
+  if (kernel != Kernel::kPosition) {
+    distances.emplace_back([&orders](int a, int b) { return orders.kendall(a, b); });
+  }
+  if (kernel != Kernel::kKendall) {
+    distances.emplace_back([&orders](int a, int b) { return orders.hamming(a, b); });
+  }
+  return distances;
 }
 
 }  // namespace
 
+double uncertainty_weight(double beta, size_t trials) {
+  return beta * std::sqrt(1 + std::log(std::max(static_cast<double>(trials), 1.0)));
+}
+
 std::vector<Candidate> score_by_ucb(const Orders& orders, const std::vector<Trial>& trials,
                                     const AcquisitionOptions& options) {
-  const auto distance = [&orders](int a, int b) { return orders.kendall(a, b); };
-  GaussianProcess value(distance), compliance(distance);
+  GaussianProcess value(distances(orders, options.kernel));
+  GaussianProcess compliance(distances(orders, options.kernel));
   std::vector<int> points;
   std::vector<double> values, signs;
   for (const Trial& trial : trials) {
@@ -49,6 +65,7 @@ std::vector<Candidate> score_by_ucb(const Orders& orders, const std::vector<Tria
     }
     if (some_failed) compliance.fit_best(points, signs, options.hyperparameters);
   }
+  const double weight = uncertainty_weight(options.beta, trials.size());
   const double worst = values.empty() ? 0 : std::ranges::min(values);
   std::vector<Candidate> candidates;
   std::vector<uint32_t> ticket;
@@ -56,9 +73,14 @@ std::vector<Candidate> score_by_ucb(const Orders& orders, const std::vector<Tria
   for (int order = 0; order < orders.size(); ++order) {
     const Posterior posterior = value.at(order);
     Candidate candidate{.order = order, .mean = posterior.mean, .deviation = posterior.deviation};
-    const double bound = posterior.mean + options.beta * posterior.deviation;
-    if (some_failed) candidate.feasible = feasibility(compliance, order);
-    candidate.score = worst + (bound - worst) * candidate.feasible;
+    const double bound = posterior.mean + weight * posterior.deviation;
+    double hope = 1;
+    if (some_failed) {
+      const Posterior reached = compliance.at(order);
+      candidate.feasible = feasibility(reached);
+      hope = normal_cdf(reached.mean + weight * reached.deviation);
+    }
+    candidate.score = worst + (bound - worst) * hope;
     candidates.push_back(candidate);
     ticket.push_back(rng.next_u32());
   }

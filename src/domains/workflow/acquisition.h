@@ -23,16 +23,25 @@ struct Candidate {
 };
 
 struct AcquisitionOptions {
+  enum class Kernel : uint8_t { kAuto, kKendall, kPosition };  // kAuto: the likelier
+
   double beta = 2;
+  Kernel kernel = Kernel::kAuto;
   Hyperparameters hyperparameters;
   bool fit_hyperparameters = true;
   uint64_t seed = 0;  // of ties
 };
 
+// The weight of a deviation after so many trials. It grows with the root of their logarithm, as the
+// bound of Srinivas et al. does: with a constant weight a search can stay for ever with an order
+// that was good early.
+double uncertainty_weight(double beta, size_t trials);
+
 // Upper confidence bound (Srinivas et al., "Gaussian process optimization in the bandit setting",
-// 2010) of a Gaussian process over the orders with Kendall's distance. The gain over the worst
-// value seen is multiplied by the probability of compliance, which a second process estimates from
-// who reached it. Repeats are allowed; equal scores are decided by the seed.
+// 2010) of a Gaussian process over the orders. The gain over the worst value seen is multiplied by
+// the probability of compliance, which a second process estimates from who reached it, at the upper
+// bound of that one: who was never tried is given the benefit of the doubt, who failed is not.
+// Repeats are allowed; equal scores are decided by the seed.
 // Scores of all orders; the chosen one is the first.
 std::vector<Candidate> score_by_ucb(const Orders& orders, const std::vector<Trial>& trials,
                                     const AcquisitionOptions& options);

@@ -49,22 +49,34 @@ std::vector<double> solve_upper(const std::vector<double>& l, std::vector<double
 }  // namespace
 
 double GaussianProcess::kernel(int a, int b) const {
-  const double d = distance_(a, b) / hyper_.length;
-  return hyper_.signal * hyper_.signal * std::exp(-0.5 * d * d);
+  const double distance = distances_[static_cast<size_t>(hyper_.distance)](a, b);
+  return hyper_.signal * hyper_.signal * std::exp(-distance / hyper_.length);
 }
 
-void GaussianProcess::fit(std::vector<int> points, const std::vector<double>& targets,
+void GaussianProcess::fit(const std::vector<int>& points, const std::vector<double>& targets,
                           const Hyperparameters& hyperparameters) {
-  points_ = std::move(points);
   hyper_ = hyperparameters;
-  const auto n = static_cast<double>(targets.size());
-  centre_ = 0;
-  for (const double target : targets) centre_ += target / n;
-  double square = 0;
-  for (const double target : targets) square += (target - centre_) * (target - centre_);
-  scale_ = n > 1 && square > 0 ? std::sqrt(square / (n - 1)) : 1;
+  points_.clear();
+  counts_.clear();
   scaled_.clear();
-  for (const double target : targets) scaled_.push_back((target - centre_) / scale_);
+  for (size_t i = 0; i < points.size(); ++i) {
+    const auto at = std::ranges::find(points_, points[i]) - points_.begin();
+    if (at == static_cast<std::ptrdiff_t>(points_.size())) {
+      points_.push_back(points[i]);
+      counts_.push_back(0);
+      scaled_.push_back(0);
+    }
+    const auto place = static_cast<size_t>(at);
+    counts_[place] += 1;
+    scaled_[place] += (targets[i] - scaled_[place]) / counts_[place];
+  }
+  const auto n = static_cast<double>(points_.size());
+  centre_ = 0;
+  for (const double target : scaled_) centre_ += target / n;
+  double square = 0;
+  for (const double target : scaled_) square += (target - centre_) * (target - centre_);
+  scale_ = n > 1 && square > 0 ? std::sqrt(square / (n - 1)) : 1;
+  for (double& target : scaled_) target = (target - centre_) / scale_;
   factorise();
 }
 
@@ -74,12 +86,14 @@ void GaussianProcess::factorise() {
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j <= i; ++j) covariance[at_row(i, j)] = kernel(points_[i], points_[j]);
   }
-  // Points that stand in it twice make it singular without noise: add as little as it takes.
+  // Without noise, points that are as good as one make it singular: add as little as it takes.
   double jitter = 1e-10;
   for (;; jitter *= 10) {
     if (jitter > 1) throw Error(ErrorCode::kNumeric, "the covariance is not positive definite");
     factor_ = covariance;
-    for (size_t i = 0; i < n; ++i) factor_[at_row(i, i)] += hyper_.noise * hyper_.noise + jitter;
+    for (size_t i = 0; i < n; ++i) {
+      factor_[at_row(i, i)] += hyper_.noise * hyper_.noise / counts_[i] + jitter;
+    }
     if (cholesky(factor_, n)) break;
   }
   const std::vector<double> half = solve_lower(factor_, scaled_);
@@ -90,20 +104,25 @@ void GaussianProcess::factorise() {
   }
 }
 
-void GaussianProcess::fit_best(std::vector<int> points, const std::vector<double>& targets,
+void GaussianProcess::fit_best(const std::vector<int>& points, const std::vector<double>& targets,
                                const Hyperparameters& fallback) {
   fit(points, targets, fallback);
-  if (targets.size() < 3) return;
+  if (points_.size() < 3) return;
   Hyperparameters best = fallback;
   double best_likelihood = log_likelihood_;
-  for (const double length : {0.15, 0.25, 0.35, 0.5, 0.7, 1.0}) {
-    for (const double signal : {0.5, 0.8, 1.2, 2.0}) {
-      for (const double noise : {0.01, 0.05, 0.1, 0.3, 0.6}) {
-        hyper_ = {.length = length, .signal = signal, .noise = noise};
-        factorise();
-        if (log_likelihood_ <= best_likelihood) continue;
-        best_likelihood = log_likelihood_;
-        best = hyper_;
+  const auto consider = [&](const Hyperparameters& each) {
+    hyper_ = each;
+    factorise();
+    if (log_likelihood_ <= best_likelihood) return;
+    best_likelihood = log_likelihood_;
+    best = hyper_;
+  };
+  for (int distance = 0; distance < static_cast<int>(distances_.size()); ++distance) {
+    for (const double length : {0.1, 0.2, 0.35, 0.5, 1.0, 2.0}) {
+      for (const double signal : {0.5, 0.8, 1.2, 2.0}) {
+        for (const double noise : {0.01, 0.05, 0.1, 0.3, 0.6}) {
+          consider({.distance = distance, .length = length, .signal = signal, .noise = noise});
+        }
       }
     }
   }

@@ -33,6 +33,12 @@ double Orders::kendall(int a, int b) const {
   return static_cast<double>(reversed) / (types_ * (types_ - 1) / 2.0);
 }
 
+double Orders::hamming(int a, int b) const {
+  int differ = 0;
+  for (size_t i = 0; i < (*this)[a].size(); ++i) differ += (*this)[a][i] != (*this)[b][i] ? 1 : 0;
+  return static_cast<double>(differ) / types_;
+}
+
 double Orders::footrule(int a, int b) const {
   int sum = 0;
   for (size_t i = 0; i < static_cast<size_t>(types_); ++i) {

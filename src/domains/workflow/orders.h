@@ -20,6 +20,8 @@ class Orders {
 
   // Part of the pairs of types that stand the other way round: Kendall (1938).
   double kendall(int a, int b) const;
+  // Part of the places that hold another type: Hamming (1950).
+  double hamming(int a, int b) const;
   // Part of the greatest possible sum of differences of places: Spearman's footrule (1904).
   double footrule(int a, int b) const;
 

@@ -36,6 +36,9 @@ TEST(Orders, AndTheirDistances) {
     }
   };
   check("kendall", [&](int a, int b) { return orders.kendall(a, b); });
+  EXPECT_EQ(orders.hamming(7, 7), 0);
+  EXPECT_EQ(orders.hamming(0, 1), 0.4);
+  EXPECT_EQ(orders.hamming(0, 119), 0.8);  // the middle stays
   check("spearman", [&](int a, int b) { return orders.footrule(a, b); });
 }
 
@@ -68,12 +71,12 @@ TEST(Acquisition, ScoresAsBefore) {
   }
 }
 
-// Two points by hand: k(0) = 1, k(d) = exp(-d^2/2), noise 0.5.
+// Two points by hand: k(0) = 1, k(d) = exp(-d), noise 0.5.
 TEST(GaussianProcess, TwoPointsByHand) {
-  GaussianProcess process([](int a, int b) { return std::abs(a - b); });
-  process.fit({0, 1}, {-1, 1}, {.length = 1, .signal = 1, .noise = 0.5});
+  GaussianProcess process({[](int a, int b) { return std::abs(a - b); }});
+  process.fit({0, 1}, {-1, 1}, {.distance = 0, .length = 1, .signal = 1, .noise = 0.5});
   // Centred already; the sample deviation of -1 and 1 is sqrt 2.
-  const double k = std::exp(-0.5), scale = std::sqrt(2.0), y = 1 / scale;
+  const double k = std::exp(-1.0), scale = std::sqrt(2.0), y = 1 / scale;
   const double weight = y / (1.25 - k);  // of (-1, 1), an eigenvector of the covariance
   EXPECT_NEAR(process.at(1).mean, scale * weight * (1 - k), 1e-9);
   EXPECT_NEAR(process.at(0).mean, -scale * weight * (1 - k), 1e-9);
@@ -87,14 +90,31 @@ TEST(GaussianProcess, TwoPointsByHand) {
 }
 
 TEST(GaussianProcess, TheSamePointTwiceIsNoTrouble) {
-  GaussianProcess process([](int a, int b) { return std::abs(a - b); });
-  process.fit({3, 3, 3}, {1, 2, 3}, {.length = 1, .signal = 1, .noise = 0});
+  GaussianProcess process({[](int a, int b) { return std::abs(a - b); }});
+  process.fit({3, 3, 3}, {1, 2, 3}, {.distance = 0, .length = 1, .signal = 1, .noise = 0});
   EXPECT_NEAR(process.at(3).mean, 2, 1e-3);
   EXPECT_LT(process.at(3).deviation, 1e-3);
 }
 
+TEST(GaussianProcess, TheKernelIsPositiveDefiniteOnAllOrders) {
+  const Orders orders(5);
+  GaussianProcess process({[&orders](int a, int b) { return orders.kendall(a, b); }});
+  std::vector<int> points;
+  std::vector<double> targets;
+  for (int i = 0; i < orders.size(); ++i) {
+    points.push_back(i);
+    targets.push_back(std::sin(i));
+  }
+  for (const double length : {0.1, 0.5, 2.0}) {
+    process.fit(points, targets, {.distance = 0, .length = length, .signal = 1, .noise = 1e-6});
+    for (int i = 0; i < orders.size(); ++i) {  // next to no jitter: it goes through all points
+      EXPECT_NEAR(process.at(i).mean, targets[static_cast<size_t>(i)], 1e-4) << length;
+    }
+  }
+}
+
 TEST(GaussianProcess, TheLikelihoodFindsTheLength) {
-  GaussianProcess process([](int a, int b) { return 0.1 * std::abs(a - b); });
+  GaussianProcess process({[](int a, int b) { return 0.1 * std::abs(a - b); }});
   std::vector<int> points;
   std::vector<double> smooth, rough;
   for (int i = 0; i < 30; ++i) {

@@ -1,0 +1,303 @@
+#include "flotilla/domains/workflow/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+
+#include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
+#include "flotilla/core/rng.h"
+#include "flotilla/core/system.h"
+#include "flotilla/nn/policy_file.h"
+
+namespace flotilla::workflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTraining = "config.yaml";
+constexpr const char* kOptions = "search.yaml";
+constexpr const char* kState = "search.json";
+constexpr const char* kTrainingLog = "training_log.csv";
+constexpr const char* kChoiceLog = "gp_sampling_log.csv";
+constexpr const char* kPolicies = "policies";
+constexpr size_t kMaxState = size_t{1} << 28u;
+
+// Streams of the seed, behind those of ties.
+constexpr uint64_t kShuffles = uint64_t{1} << 40u, kTrainings = uint64_t{2} << 40u;
+
+uint64_t training_seed(uint64_t seed, size_t iteration) {
+  return Rng(seed, stream_of(Purpose::kSearch, kTrainings + iteration)).next_u32();
+}
+
+// All orders in a random order, and again in another one.
+int random_choice(const Orders& orders, uint64_t seed, int iteration) {
+  std::vector<int> all(static_cast<size_t>(orders.size()));
+  std::iota(all.begin(), all.end(), 0);
+  const auto round = static_cast<uint64_t>(iteration / orders.size());
+  Rng rng(seed, stream_of(Purpose::kSearch, kShuffles + round));
+  for (size_t left = all.size(); left > 1; --left) {
+    std::swap(all[left - 1], all[rng.below(static_cast<uint32_t>(left))]);
+  }
+  return all[static_cast<size_t>(iteration % orders.size())];
+}
+
+// The config of a file of a search. Throws Error(kData) where it is none.
+Config read_config(const RunDirectory& directory, const char* name, const Schema& schema) {
+  Config config(schema);
+  try {
+    config.load_yaml_file(directory.file(name));
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kData, error.what());
+  }
+  return config;
+}
+
+template <class MayChange>
+void require_same(const Config& before, const Config& now, const MayChange& may_change) {
+  for (const Key& key : before.schema().keys()) {
+    if (before.text(key.name) == now.text(key.name) || may_change(key)) continue;
+    throw Error(ErrorCode::kUsage,
+                fmt::format("a search that goes on cannot change {} from {} to {}", key.name,
+                            before.text(key.name), now.text(key.name)));
+  }
+}
+
+void cut(const std::string& path, uint64_t size) {
+  std::error_code error;
+  const uint64_t there = fs::exists(path, error) ? fs::file_size(path, error) : 0;
+  if (error || there < size) {
+    throw Error(ErrorCode::kData,
+                fmt::format("{}: has {} bytes, {} says {}", path, there, kState, size));
+  }
+  if (there > size) fs::resize_file(path, size, error);
+  if (error) throw Error(ErrorCode::kData, path + ": " + error.message());
+}
+
+// Returns the new size.
+uint64_t append(const std::string& path, uint64_t size, const std::string& header,
+                const std::string& rows) {
+  AppendFile file(path);
+  const std::string text = size == 0 ? header + rows : rows;
+  file.append(text);
+  file.flush();
+  file.sync();
+  return size + text.size();
+}
+
+}  // namespace
+
+std::vector<Candidate> rank(const Orders& orders, const std::vector<Trial>& trials,
+                            const SearchOptions& options, int iteration) {
+  using Method = SearchOptions::Method;
+  if (options.method == Method::kLegacy) {
+    std::vector<Trial> passed;
+    std::ranges::copy_if(trials, std::back_inserter(passed), &Trial::compliant);
+    return score_as_before(orders, passed, options.acquisition.beta);
+  }
+  std::vector<Candidate> candidates = score_by_ucb(orders, trials, options.acquisition);
+  if (options.method == Method::kUcb) return candidates;
+  const int choice = options.method == Method::kRandom
+                         ? random_choice(orders, options.seed, iteration)
+                         : iteration % orders.size();
+  const auto chosen = std::ranges::find(candidates, choice, &Candidate::order);
+  std::rotate(candidates.begin(), chosen, chosen + 1);
+  return candidates;
+}
+
+Search::Search(const Domain& domain, const Registry& registry,
+               std::unique_ptr<RunDirectory> directory, const Config& options,
+               const Config& training)
+    : domain_(domain),
+      orders_(static_cast<int>(domain.types.size())),
+      type_(registry.find(domain.env)),
+      directory_(std::move(directory)),
+      config_(options),
+      training_(training),
+      options_(SearchOptions::from(options)) {
+  const int64_t envs = options_.n_envs;
+  training_.set("num_envs", std::to_string(envs));
+  training_.set("steps", "0");
+  training_.set("episodes", std::to_string(envs * options_.episodes_per_env));
+}
+
+Search::Search(const Domain& domain, const Registry& registry, const std::string& directory,
+               const Config& options, const Config& training)
+    : Search(domain, registry, std::unique_ptr<RunDirectory>(), options, training) {
+  run_config(0);  // what is wrong with it is said before anything is written
+  directory_ = std::make_unique<RunDirectory>(
+      directory.empty() ? make_run_path(domain_.env + "-search", options_.seed) : directory,
+      RunDirectory::Mode::kNew);
+  directory_->write(kOptions, config_.to_yaml());
+  directory_->write(kTraining, training_.to_yaml());
+}
+
+std::unique_ptr<Search> Search::resume(const Domain& domain, const Registry& registry,
+                                       const std::string& path, const Adjust& adjust) {
+  auto directory = std::make_unique<RunDirectory>(path, RunDirectory::Mode::kExisting);
+  if (!directory->holds(kOptions)) {
+    throw Error(ErrorCode::kUsage, "'" + path + "' is no search: it has no " + kOptions);
+  }
+  const Config options = read_config(*directory, kOptions, SearchOptions::schema());
+  const Config training =
+      read_config(*directory, kTraining, RunConfig::schema(registry.find(domain.env)));
+  Config new_options = options, new_training = training;
+  if (adjust) adjust(new_options, new_training);
+  require_same(options, new_options,
+               [](const Key& key) { return key.name == "n_workflows" || key.name == "episodes"; });
+  require_same(training, new_training, [](const Key& key) { return key.execution; });
+  std::unique_ptr<Search> search(
+      new Search(domain, registry, std::move(directory), new_options, new_training));
+  if (search->directory_->holds(kState)) {
+    const std::string file = search->directory_->file(kState);
+    search->state_ = decode_state(domain, search->orders_, read_whole_file(file, kMaxState), file);
+  }
+  cut(search->directory_->file(kTrainingLog), search->state_.training_log);
+  cut(search->directory_->file(kChoiceLog), search->state_.choice_log);
+  search->directory_->write(kOptions, search->config_.to_yaml());
+  return search;
+}
+
+bool Search::finished() const {
+  const auto tried = static_cast<int64_t>(state_.history.size());
+  const bool enough = options_.n_workflows > 0 && tried >= options_.n_workflows;
+  return enough || (options_.episodes > 0 && episodes_used() >= options_.episodes);
+}
+
+int64_t Search::episodes_used() const {
+  int64_t sum = 0;
+  for (const Trained& each : state_.history) sum += each.episodes;
+  return sum;
+}
+
+const Trained* Search::best() const {
+  const Trained* best = nullptr;
+  for (const Trained& each : state_.history) {
+    const bool better = best == nullptr || (each.reached && !best->reached) ||
+                        (each.reached == best->reached && each.value > best->value);
+    if (better) best = &each;
+  }
+  return best;
+}
+
+std::vector<Trial> Search::trials() const {
+  std::vector<Trial> trials;
+  for (const Trained& each : state_.history) {
+    trials.push_back(
+        {.order = each.order, .value = each.value, .compliant = each.reached || !options_.gate});
+  }
+  return trials;
+}
+
+std::vector<Candidate> Search::ranking() const {
+  return rank(orders_, trials(), options_, static_cast<int>(state_.history.size()));
+}
+
+RunConfig Search::run_config(int order) const {
+  Config config = training_;
+  config.set("env." + domain_.key, key_text(domain_, orders_[order]));
+  config.set("seed", std::to_string(training_seed(options_.seed, state_.history.size())));
+  return RunConfig(type_, config);
+}
+
+std::string Search::policy_path(size_t iteration) const {
+  return directory_->file(fmt::format("{}/{}.safetensors", kPolicies, iteration + 1));
+}
+
+void Search::inherit(int order, Policy& policy) const {
+  using Inherit = SearchOptions::Inherit;
+  const std::vector<Trained>& history = state_.history;
+  if (options_.inherit == Inherit::kNone || history.empty()) return;
+  size_t from = history.size() - 1;
+  if (options_.inherit != Inherit::kPrevious) {
+    // Of its own trainings the last one; of others as near as each other the earliest.
+    double nearest = 2;
+    for (size_t i = 0; i < history.size(); ++i) {
+      const double distance = orders_.kendall(order, history[i].order);
+      if (distance < nearest || distance == 0) from = i;
+      nearest = std::min(nearest, distance);
+    }
+    if (options_.inherit == Inherit::kOwn && nearest > 0) return;
+  }
+  load_policy(read_policy_file(policy_path(from)), policy);
+}
+
+void Search::run(const std::function<void(const Trainer&)>& during,
+                 const std::function<void()>& after) {
+  try {
+    while (!finished()) {
+      try_next(during);
+      if (after) after();
+    }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInterrupted) throw;
+    throw Error(ErrorCode::kInterrupted,
+                fmt::format("interrupted after {} workflows; go on with --resume {}",
+                            state_.history.size(), path()));
+  }
+}
+
+void Search::try_next(const std::function<void(const Trainer&)>& during) {
+  std::vector<Candidate> ranking = this->ranking();
+  Trained trained;
+  trained.order = ranking.front().order;
+  ranking.resize(std::min(ranking.size(), Trained::kTop));
+  trained.top = std::move(ranking);
+
+  const RunConfig run = run_config(trained.order);
+  Trainer trainer(run);
+  inherit(trained.order, trainer.policy());
+  const MetricPlaces places(domain_, trainer.env_spec());
+  TrainingRows rows(static_cast<int>(state_.history.size()) + 1,
+                    title(domain_, orders_[trained.order]), places, options_.n_envs);
+  ComplianceStop stop(options_.stop, options_.n_envs);
+  while (!trainer.finished() && !stop.reached()) {
+    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    trainer.iterate();
+    for (const Episode& episode : trainer.ended_episodes()) {
+      stop.note(episode.env, static_cast<double>(episode.metrics[places.compliance]),
+                static_cast<double>(episode.metrics[places.acts]));
+    }
+    rows.add(trainer.ended_episodes());
+    if (during) during(trainer);
+  }
+  trained.episodes = trainer.progress().episodes;
+  trained.compliance = stop.compliance();
+  trained.reached = stop.reached();
+  const Evaluation eval = trainer.evaluate();
+  trained.value = eval.metrics[places.value];
+  trained.eval_compliance = eval.metrics[places.compliance];
+  trained.params_sha256 = trainer.params_sha256();
+  rows.end(trained);
+  record(std::move(trained), rows, trainer, run);
+}
+
+// The state comes last: until it is there, the rest is of a workflow that will be tried again.
+void Search::record(Trained trained, TrainingRows& rows, const Trainer& trainer,
+                    const RunConfig& run) {
+  const size_t iteration = state_.history.size();
+  std::error_code error;
+  fs::create_directories(directory_->file(kPolicies), error);
+  if (error) throw Error(ErrorCode::kData, directory_->file(kPolicies) + ": " + error.message());
+  write_file_atomically(policy_path(iteration),
+                        encode_policy(trainer.policy(), trainer.env_spec(),
+                                      {.env = type_.name,
+                                       .env_config = run.env_config.to_yaml(),
+                                       .time_limit = run.vec.time_limit,
+                                       .seed = run.seed}));
+  const std::string choice = choice_row(
+      domain_, orders_, static_cast<int>(iteration) + 1, trained, config_.get_text("acquisition"),
+      options_.method == SearchOptions::Method::kLegacy
+          ? options_.acquisition.beta
+          : uncertainty_weight(options_.acquisition.beta, iteration));
+  state_.training_log = append(directory_->file(kTrainingLog), state_.training_log,
+                               training_log_header(), rows.text());
+  state_.choice_log =
+      append(directory_->file(kChoiceLog), state_.choice_log, choice_log_header(), choice);
+  state_.history.push_back(std::move(trained));
+  directory_->write(kState, encode_state(domain_, orders_, options_.n_envs, finished(), state_));
+}
+
+}  // namespace flotilla::workflow
