@@ -36,13 +36,15 @@ class Setting:
 
 
 def settings(steps):
-    """Cartpole with as many steps as asked for, pendulum with its normalisers and less of them in every back end."""
+    """Cartpole with as many steps as asked for; with fewer, pendulum with its normalisers in every back end, and cage2."""
     yield Setting("cartpole", "cartpole", steps, [f"--checkpoint-every={max(steps // 25, 1)}"])
     fewer = max(steps // 8, 4096)
     for backend in ("serial", "threads", "processes"):
         yield Setting(f"pendulum {backend}", "pendulum", fewer,
                       [f"--checkpoint-every={max(fewer // 25, 1)}", f"--backend={backend}", "eval.every=20",
                        "eval.episodes=4"])
+    yield Setting("cage2", "cage2", fewer,
+                  [f"--checkpoint-every={max(fewer // 25, 1)}", "--num-envs=32", "horizon=50", "eval.episodes=32"])
 
 
 def run(command):

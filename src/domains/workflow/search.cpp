@@ -107,6 +107,23 @@ std::vector<Candidate> rank(const Orders& orders, const std::vector<Trial>& tria
   return candidates;
 }
 
+std::optional<size_t> inherited(const Orders& orders, const std::vector<Trained>& history,
+                                int order, SearchOptions::Inherit inherit) {
+  using Inherit = SearchOptions::Inherit;
+  if (inherit == Inherit::kNone || history.empty()) return std::nullopt;
+  if (inherit == Inherit::kPrevious) return history.size() - 1;
+  // Of its own trainings the last one; of others as near as each other the earliest.
+  size_t from = 0;
+  double nearest = 2;
+  for (size_t i = 0; i < history.size(); ++i) {
+    const double distance = orders.kendall(order, history[i].order);
+    if (distance < nearest || distance == 0) from = i;
+    nearest = std::min(nearest, distance);
+  }
+  if (inherit == Inherit::kOwn && nearest > 0) return std::nullopt;
+  return from;
+}
+
 Search::Search(const Domain& domain, const Registry& registry,
                std::unique_ptr<RunDirectory> directory, const Config& options,
                const Config& training)
@@ -206,24 +223,6 @@ std::string Search::policy_path(size_t iteration) const {
   return directory_->file(fmt::format("{}/{}.safetensors", kPolicies, iteration + 1));
 }
 
-void Search::inherit(int order, Policy& policy) const {
-  using Inherit = SearchOptions::Inherit;
-  const std::vector<Trained>& history = state_.history;
-  if (options_.inherit == Inherit::kNone || history.empty()) return;
-  size_t from = history.size() - 1;
-  if (options_.inherit != Inherit::kPrevious) {
-    // Of its own trainings the last one; of others as near as each other the earliest.
-    double nearest = 2;
-    for (size_t i = 0; i < history.size(); ++i) {
-      const double distance = orders_.kendall(order, history[i].order);
-      if (distance < nearest || distance == 0) from = i;
-      nearest = std::min(nearest, distance);
-    }
-    if (options_.inherit == Inherit::kOwn && nearest > 0) return;
-  }
-  load_policy(read_policy_file(policy_path(from)), policy);
-}
-
 void Search::run(const std::function<void(const Trainer&)>& during,
                  const std::function<void()>& after) {
   try {
@@ -248,7 +247,9 @@ void Search::try_next(const std::function<void(const Trainer&)>& during) {
 
   const RunConfig run = run_config(trained.order);
   Trainer trainer(run);
-  inherit(trained.order, trainer.policy());
+  if (const auto from = inherited(orders_, state_.history, trained.order, options_.inherit)) {
+    load_policy(read_policy_file(policy_path(*from)), trainer.policy());
+  }
   const MetricPlaces places(domain_, trainer.env_spec());
   TrainingRows rows(static_cast<int>(state_.history.size()) + 1,
                     title(domain_, orders_[trained.order]), places, options_.n_envs);

@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,10 @@ namespace flotilla::workflow {
 // Every order, the next choice first. `iteration`: how many choices were made before.
 std::vector<Candidate> rank(const Orders& orders, const std::vector<Trial>& trials,
                             const SearchOptions& options, int iteration);
+
+// Which training's weights one for this order begins with; none: new ones.
+std::optional<size_t> inherited(const Orders& orders, const std::vector<Trained>& history,
+                                int order, SearchOptions::Inherit inherit);
 
 class Search {
  public:
@@ -64,7 +69,6 @@ class Search {
          const Config& options, const Config& training);
 
   RunConfig run_config(int order) const;
-  void inherit(int order, Policy& policy) const;
   void try_next(const std::function<void(const Trainer&)>& during);
   void record(Trained trained, TrainingRows& rows, const Trainer& trainer, const RunConfig& run);
   std::vector<Trial> trials() const;
