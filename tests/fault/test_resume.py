@@ -148,12 +148,15 @@ def main():
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--interrupts", type=int, default=2)
     parser.add_argument("--steps", type=int, default=400_000)
+    parser.add_argument("--only", default="", help="settings whose name begins with this")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     options = parser.parse_args()
     chance = random.Random(options.seed)
     signals = [signal.SIGKILL] * options.kills + [signal.SIGINT] * options.interrupts
     print(f"seed {options.seed}", flush=True)
     for setting in settings(options.steps):
+        if not setting.name.startswith(options.only):
+            continue
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             expected = Expected(setting, options.binary, root / "whole")

@@ -59,7 +59,7 @@ Panel posterior_panel(const Search& search) {
   for (size_t i = 0; i < all.size(); ++i) {
     add(posterior, static_cast<double>(i + 1), all[i].mean, all[i].deviation);
   }
-  return {.title = "All workflows, after the search",
+  return {.title = "All workflows at the end",
           .x = {.label = "rank"},
           .y = {.label = search.domain().value},
           .series = {posterior}};

@@ -33,7 +33,7 @@ std::string trained(const std::string& env, const std::vector<std::string>& over
 }
 
 TEST(Trainer, ParametersDoNotDependOnTheLayout) {
-  for (const char* env : {"cartpole", "pendulum", "catch", "corners"}) {
+  for (const char* env : {"cartpole", "pendulum", "catch", "corners", "cage2"}) {
     const auto normalised = small({"net.normalise_obs=true", "normalise_reward=true"});
     const std::string expected = trained(env, normalised);
     for (const std::vector<std::string>& layout : std::vector<std::vector<std::string>>{
