@@ -1,6 +1,7 @@
 // flotilla cage2 VERB: what only the CAGE Challenge 2 domain has.
 //   replay FILE         repeats recorded games and compares every step
 //   leaderboard PATH    plays the nine settings of the official leaderboard
+//   show PATH           draws one episode
 #include <fmt/format.h>
 
 #include <memory>
@@ -8,6 +9,8 @@
 
 #include "flotilla/cli/command.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
+#include "flotilla/domains/cage2/episode_figure.h"
 #include "flotilla/domains/cage2/leaderboard.h"
 #include "flotilla/domains/cage2/replay.h"
 #include "flotilla/train/find_policy.h"
@@ -101,13 +104,54 @@ void add_leaderboard(CLI::App& cage2) {
   command->callback([arguments] { leaderboard(*arguments); });
 }
 
+struct ShowArguments {
+  std::string path, checkpoint = "last", out = "episode.svg";
+  cage2::EpisodeOptions options;
+  bool json = false;
+};
+
+void show(const ShowArguments& arguments) {
+  const PolicyFile file = find_policy(arguments.path, arguments.checkpoint);
+  const cage2::Episode episode = cage2::play_episode(file, arguments.options);
+  write_file_atomically(arguments.out, cage2::episode_svg(episode));
+  if (!arguments.json) {
+    fmt::print("{}: {}\n", arguments.out, cage2::summary(episode));
+    return;
+  }
+  const nlohmann::ordered_json json = {
+      {"policy", file.tensors.origin}, {"red", cage2::name_of(episode.red)},
+      {"seed", episode.seed},          {"steps", episode.steps.size()},
+      {"reward", episode.total()},     {"file", arguments.out}};
+  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void add_show(CLI::App& cage2) {
+  CLI::App* command = cage2.add_subcommand("show", "draw one episode: hosts, actions and reward");
+  auto arguments = std::make_shared<ShowArguments>();
+  command->add_option("path", arguments->path, "directory of a run, or a policy file")->required();
+  command->add_option("--checkpoint", arguments->checkpoint,
+                      "last, best, or a step (default last)");
+  command->add_option("--red", arguments->options.red, "the attacker (default: as in training)")
+      ->check(CLI::IsMember({"bline", "meander", "sleep"}));
+  command->add_option("--seed", arguments->options.seed, "of the episode (default 0)");
+  command
+      ->add_option("--steps", arguments->options.steps,
+                   "of the episode (default: the time limit of training)")
+      ->check(CLI::Range(1, cage2::kMostEpisodeSteps));
+  command->add_option("--out", arguments->out, "the picture (default episode.svg)");
+  command->add_flag("--json", arguments->json, "print one JSON object on stdout");
+  command->callback([arguments] { show(*arguments); });
+}
+
 }  // namespace
 
 void add_cage2_command(CLI::App& app, Program& program) {
-  CLI::App* command = app.add_subcommand("cage2", "CAGE Challenge 2: recorded games, leaderboard");
+  CLI::App* command =
+      app.add_subcommand("cage2", "CAGE Challenge 2: recorded games, leaderboard, pictures");
   command->require_subcommand(1);
   add_replay(*command, program);
   add_leaderboard(*command);
+  add_show(*command);
 }
 
 }  // namespace flotilla

@@ -124,6 +124,11 @@ void Drawing::begin_clipped(const Box& box) {
   open_.push_back("</svg>\n");
 }
 
+void Drawing::begin_titled(std::string_view title) {
+  body_ += fmt::format("<g><title>{}</title>\n", xml_escaped(title));
+  open_.push_back("</g>\n");
+}
+
 void Drawing::end() {
   if (open_.empty()) throw Error(ErrorCode::kInternal, "svg: end() without a begin");
   body_ += open_.back();

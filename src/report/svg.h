@@ -60,6 +60,8 @@ class Drawing {
   // What is added until the matching end() is moved by `by`, or cut off outside of `box`.
   void begin_moved(Point by);
   void begin_clipped(const Box& box);
+  // What is added until the matching end() has this tool tip.
+  void begin_titled(std::string_view title);
   void end();
 
   double width() const { return width_; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Black-box tests of `flotilla plot`, `compare` and `export`.
+"""Black-box tests of `flotilla plot`, `compare`, `export` and `cage2 show`.
 
     test_report.py --binary build/release/flotilla [unittest arguments]
 
@@ -24,6 +24,7 @@ BINARY = None
 TIMEOUT_S = 60
 SVG = "{http://www.w3.org/2000/svg}"
 LARGEST_SVG = 200_000
+DEFENDER = Path(__file__).resolve().parents[2] / "assets/cage2"
 
 
 def metrics(lines, seed=0, seconds=0.5, best=500.0, holes=False):
@@ -393,6 +394,44 @@ class Export(ReportTest):
         self.expect_error(["export", "a.csv"], 2, "export: expected a run directory, got a CSV file")
         self.expect_error(["export", "run"], 4, "run/metrics.jsonl has no line yet")
         self.expect_error(["export", "none"], 2, "there is no 'none'")
+
+
+class Show(ReportTest):
+    HOSTS = ["User0", "User4", "Defender", "Enterprise0", "Op_Host0", "Op_Server0"]
+
+    def test_draws_an_episode(self):
+        line = self.run_cli("cage2", "show", DEFENDER, "--red", "bline", "--seed", 7, "--steps", 50)
+        start, reward = line.rstrip("\n").rsplit(" ", 1)
+        self.assertEqual(start, "episode.svg: B_line, seed 7, 50 steps: reward")
+        self.assertLess(float(reward), 0)
+        texts = self.texts("episode.svg")
+        self.assertIn(f"B_line, seed 7, 50 steps: reward {reward}", texts)
+        self.assertGreaterEqual(set(texts), {*self.HOSTS, "OT service", "total reward", "Restore"})
+
+    def test_json_and_the_same_bytes(self):
+        arguments = ["cage2", "show", DEFENDER, "--red", "meander", "--json", "--out"]
+        found = json.loads(self.run_cli(*arguments, "a.svg"))
+        reward = found.pop("reward")
+        self.assertEqual(found, {"policy": f"{DEFENDER}/model.safetensors", "red": "Meander",
+                                 "seed": 0, "steps": 100, "file": "a.svg"})
+        self.assertIn(f"Meander, seed 0, 100 steps: reward {reward:.1f}", self.texts("a.svg"))
+        self.run_cli(*arguments, "b.svg")
+        self.assertEqual((self.dir / "a.svg").read_bytes(), (self.dir / "b.svg").read_bytes())
+
+    def test_errors(self):
+        (self.dir / "bad.safetensors").write_bytes(b"x")
+        self.expect_error(["cage2", "show"], 2, "path is required")
+        self.expect_error(["cage2", "show", DEFENDER, "--red", "green"], 2,
+                          "--red: green not in {bline,meander,sleep}")
+        self.expect_error(["cage2", "show", DEFENDER, "--steps", "0"], 2,
+                          "--steps: Value 0 not in range 1 to 10000")
+        self.expect_error(["cage2", "show", DEFENDER, "--out", "no/where.svg"], 4,
+                          "cannot write no/where.svg: No such file or directory")
+        for path, status in (("none", 2), ("bad.safetensors", 4)):
+            result = subprocess.run([BINARY, "cage2", "show", path], capture_output=True,
+                                    text=True, cwd=self.dir, timeout=TIMEOUT_S)
+            self.assertEqual((result.returncode, result.stderr.count("\n")), (status, 1))
+        self.assertFalse((self.dir / "episode.svg").exists())
 
 
 def main():

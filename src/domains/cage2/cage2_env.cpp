@@ -136,7 +136,7 @@ void Cage2::reset(State& s, Rng& g) const {
 }
 
 Outcome Cage2::step(State& s, ActionRow row, Rng& g) const {
-  const int action = reduced_ ? expand_action(row.discrete(), s) : row.discrete();
+  const int action = expanded(s, row.discrete());
   RandomSource source(g);
   return play(s, action, source);
 }

@@ -23,6 +23,8 @@ class Cage2 {
   const EnvSpec& spec() const { return spec_; }
   void reset(State& s, Rng& g) const;
   Outcome step(State& s, ActionRow action, Rng& g) const;
+  // The action of the 145 that a policy's choice stands for now, and what that changes.
+  int expanded(State& s, int choice) const { return reduced_ ? expand_action(choice, s) : choice; }
   // A step with any source of choices; `action` is one of the 145.
   template <class Source>
   Outcome play(State& s, int action, Source& source) const {

@@ -6,9 +6,8 @@
 #include <array>
 #include <cmath>
 
-#include "flotilla/core/error.h"
 #include "flotilla/domains/cage2/cage2_env.h"
-#include "flotilla/env/registry.h"
+#include "flotilla/domains/cage2/defender.h"
 
 namespace flotilla::cage2 {
 namespace {
@@ -99,14 +98,8 @@ const char* const kSettingNames[kSettings] = {"b30", "m30",  "s30",  "b50", "m50
                                               "s50", "b100", "m100", "s100"};
 
 Leaderboard play_leaderboard(const PolicyFile& file, const LeaderboardOptions& options) {
-  if (file.origin.env != "cage2") {
-    throw Error(ErrorCode::kUsage,
-                file.tensors.origin + ": is a policy of '" + file.origin.env + "', not of cage2");
-  }
-  Config config(Cage2::schema());
-  config.load_yaml_text(file.origin.env_config, file.tensors.origin);
-  const std::unique_ptr<Policy> policy =
-      make_policy(file, env_type<Cage2>("cage2", "").make_kernel(config, 0)->spec(), {});
+  const Defender defender = defender_of(file);
+  Config config = defender.config;
   config.set("version", options.legacy ? "legacy" : "head");
   config.set("green", "false");
   config.set("alignment", "none");
@@ -114,7 +107,7 @@ Leaderboard play_leaderboard(const PolicyFile& file, const LeaderboardOptions& o
   for (size_t i = 0; i < kSettings; ++i) {
     config.set("red", kReds[i % 3]);
     const Cage2 env(config);
-    board.settings.push_back(play(env, *policy, kLengths[i / 3], options, i));
+    board.settings.push_back(play(env, *defender.policy, kLengths[i / 3], options, i));
     board.total.mean += board.settings.back().mean;
     board.total.error = std::hypot(board.total.error, board.settings.back().error);
   }

@@ -61,6 +61,13 @@ TEST(Svg, GroupsNest) {
   EXPECT_EQ(error_text(ErrorCode::kInternal, [&] { drawing.end(); }), "svg: end() without a begin");
 }
 
+TEST(Svg, AGroupHasItsToolTip) {
+  svg::Drawing drawing(10, 10);
+  drawing.begin_titled("a < b");
+  drawing.end();
+  EXPECT_NE(drawing.str().find("<g><title>a &lt; b</title>\n</g>\n"), std::string::npos);
+}
+
 TEST(Svg, NumbersThatCannotBeWritten) {
   svg::Drawing drawing(10, 10);
   drawing.line({kNaN, kInfinity}, {-kInfinity, 1e300}, {});

@@ -1,0 +1,33 @@
+#include "flotilla/domains/cage2/defender.h"
+
+#include "flotilla/core/error.h"
+#include "flotilla/domains/cage2/cage2_env.h"
+#include "flotilla/env/registry.h"
+
+namespace flotilla::cage2 {
+namespace {
+
+Config config_of(const PolicyFile& file) {
+  Config config(Cage2::schema());
+  try {
+    config.load_yaml_text(file.origin.env_config, file.tensors.origin);
+  } catch (const Error& error) {  // of another version of the environment
+    throw Error(ErrorCode::kData, error.what());
+  }
+  return config;
+}
+
+}  // namespace
+
+Defender defender_of(const PolicyFile& file) {
+  if (file.origin.env != "cage2") {
+    throw Error(ErrorCode::kUsage,
+                file.tensors.origin + ": is a policy of '" + file.origin.env + "', not of cage2");
+  }
+  Config config = config_of(file);
+  const EnvSpec spec =
+      env_type<Cage2>("cage2", "").make_kernel(config, file.origin.time_limit)->spec();
+  return {std::move(config), make_policy(file, spec, {}), spec.time_limit};
+}
+
+}  // namespace flotilla::cage2

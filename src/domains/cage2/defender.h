@@ -1,0 +1,21 @@
+// A trained defender: the policy of a file, and the settings of cage2 it was trained with.
+#pragma once
+
+#include <memory>
+
+#include "flotilla/core/config.h"
+#include "flotilla/nn/policy_file.h"
+
+namespace flotilla::cage2 {
+
+struct Defender {
+  Config config;  // of Cage2::schema()
+  std::unique_ptr<Policy> policy;
+  int time_limit;  // of its training, which may have replaced that of the config
+};
+
+// Throws Error(kUsage) for a policy of another environment, Error(kData) for one that does not fit
+// this version of it.
+Defender defender_of(const PolicyFile& file);
+
+}  // namespace flotilla::cage2
