@@ -281,8 +281,8 @@ class BadInput(CliTest):
                 (["bnech"], "unknown command 'bnech'; did you mean 'bench'?"
                             " (commands: list, train, eval, plot, compare, export, check, bench, doctor, cage2, corners, regions, maze)"),
                 (["bench", "evn"],
-                 "unknown command 'evn'; did you mean 'env'? (commands: env, ppo)"),
-                (["bench"], "a command is missing (commands: env, ppo)"),
+                 "unknown command 'evn'; did you mean 'env'? (commands: env, ppo, search)"),
+                (["bench"], "a command is missing (commands: env, ppo, search)"),
                 (["bench", "env", "cartpole", "--numenvs", "3"],
                  "unknown option '--numenvs'; did you mean '--num-envs'?"),
                 (["bench", "ppo", "cartpole", "--steps", "3"],
