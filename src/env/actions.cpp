@@ -52,11 +52,23 @@ void check_box(const EnvSpec& spec, Span envs, ActionView actions) {
 
 int32_t pick(uint32_t word, uint32_t n) { return static_cast<int32_t>((uint64_t{word} * n) >> 32); }
 
+// How many of eight bytes of a mask, which are 0 or 1, are 1.
+uint32_t ones_in(const uint8_t* mask) {
+  uint64_t word = 0;
+  std::memcpy(&word, mask, 8);
+  return static_cast<uint32_t>((word * 0x0101010101010101) >> 56u);
+}
+
 int32_t pick_legal(uint32_t word, const uint8_t* mask, int n) {
-  const auto legal = static_cast<uint32_t>(std::count(mask, mask + n, uint8_t{1}));
-  int32_t rank = pick(word, legal);
-  for (int32_t choice = 0; choice < n; ++choice) {
-    if (mask[choice] != 0 && rank-- == 0) return choice;
+  const int whole = n / 8 * 8;
+  uint32_t legal = 0;
+  for (int at = 0; at < whole; at += 8) legal += ones_in(mask + at);
+  for (int at = whole; at < n; ++at) legal += mask[at];
+  auto rank = static_cast<uint32_t>(pick(word, legal));
+  int at = 0;
+  for (uint32_t here = 0; at < whole && rank >= (here = ones_in(mask + at)); at += 8) rank -= here;
+  for (; at < n; ++at) {
+    if (mask[at] != 0 && rank-- == 0) return at;
   }
   return 0;
 }

@@ -198,7 +198,7 @@ class BadInput(CliTest):
         all_envs = " ('flotilla list' shows all)"
         cases = [
             (["bnch"], "unknown command 'bnch'; did you mean 'bench'? "
-                       "(commands: list, train, eval, plot, compare, export, check, bench, doctor, cage2, corners, regions, maze)"),
+                       "(commands: list, train, eval, plot, compare, export, check, bench, doctor, cage2, corners, regions, maze, dvrp)"),
             (["bench", "env", "cartpol"],
              "unknown environment 'cartpol'; did you mean 'cartpole'?" + all_envs),
             (["bench", "env", "tetris"], "unknown environment 'tetris'" + all_envs),
@@ -279,7 +279,7 @@ class BadInput(CliTest):
     def test_unknown_commands_and_options_get_a_suggestion(self):
         for arguments, message in (
                 (["bnech"], "unknown command 'bnech'; did you mean 'bench'?"
-                            " (commands: list, train, eval, plot, compare, export, check, bench, doctor, cage2, corners, regions, maze)"),
+                            " (commands: list, train, eval, plot, compare, export, check, bench, doctor, cage2, corners, regions, maze, dvrp)"),
                 (["bench", "evn"],
                  "unknown command 'evn'; did you mean 'env'? (commands: env, ppo, search)"),
                 (["bench"], "a command is missing (commands: env, ppo, search)"),

@@ -24,6 +24,29 @@ constexpr auto kPossible = [] {
   return table;
 }();
 
+// A bit per byte, the lowest first.
+constexpr auto kSpread = [] {
+  std::array<std::array<uint8_t, 8>, 256> table{};
+  for (unsigned bits = 0; bits < 256; ++bits) {
+    for (unsigned i = 0; i < 8; ++i) table[bits][i] = (bits >> i) & 1u;
+  }
+  return table;
+}();
+
+// Bit j of byte i becomes bit i of byte j: Warren, "Hacker's Delight" (2012), section 7-3.
+constexpr uint64_t transposed(uint64_t x) {
+  const auto exchange = [&x](unsigned distance, uint64_t mask) {
+    const uint64_t differing = (x ^ (x >> distance)) & mask;
+    x ^= differing ^ (differing << distance);
+  };
+  exchange(7, 0x00AA00AA00AA00AA);
+  exchange(14, 0x0000CCCC0000CCCC);
+  exchange(28, 0x00000000F0F0F0F0);
+  return x;
+}
+static_assert(transposed(0x0000000000000080) == 0x0100000000000000);
+static_assert(transposed(0x0300000000000000) == 0x0000000000008080);
+
 }  // namespace
 
 const std::array<uint8_t, kRawActions> kRawActionList = {133, 134, 135, 139, 3,  4,  5,  9,   16,
@@ -64,15 +87,24 @@ void mask_reduced(const State& state, std::span<uint8_t> mask) {
   }
 }
 
+// Decoys by host become hosts by decoy, and sixteen stores do for a hundred.
 void mask_full(const State& state, std::span<uint8_t> mask) {
-  std::memset(mask.data(), 1, kBlueActions);
-  for (size_t host = 0; host < kHosts; ++host) {
-    const unsigned possible = kPossible[host][state.hosts[host].decoys];
-    for (unsigned decoy = 0; decoy < kDecoys; ++decoy) {
-      const int index = blue_index(kFirstDecoy + static_cast<int>(decoy), static_cast<int>(host));
-      mask[static_cast<size_t>(index)] = (possible >> decoy) & 1u;
-    }
+  uint64_t low = 0, high = 0;  // a byte per host
+  for (unsigned host = 0; host < kHosts; ++host) {
+    const uint64_t possible = kPossible[host][state.hosts[host].decoys];
+    (host < 8 ? low : high) |= possible << (8 * (host % 8));
   }
+  low = transposed(low);
+  high = transposed(high);
+  constexpr size_t kBefore = 2 + kHosts * static_cast<size_t>(kFirstDecoy);
+  std::memset(mask.data(), 1, kBefore);
+  uint8_t* out = mask.data() + kBefore;
+  for (unsigned decoy = 0; decoy < kDecoys; ++decoy, out += kHosts) {
+    std::memcpy(out, kSpread[(low >> (8 * decoy)) & 255u].data(), 8);
+    // Three bytes too many, which the next ones overwrite.
+    std::memcpy(out + 8, kSpread[(high >> (8 * decoy)) & 255u].data(), 8);
+  }
+  std::memset(out, 1, kHosts);
 }
 
 }  // namespace flotilla::cage2

@@ -5,9 +5,16 @@
 namespace flotilla::cage2 {
 namespace {
 
-constexpr std::array<int8_t, kScanHosts> kFollowed = {
-    kDefender, kEnterprise0, kEnterprise1, kEnterprise2, kOpServer0,
-    kUser0,    kUser1,       kUser2,       kUser3,       kUser4};
+// Where scan_state follows a host, or -1.
+constexpr std::array<int8_t, kHosts> kFollowed = [] {
+  std::array<int8_t, kHosts> places{};
+  int8_t next = 0;
+  for (int host = 0; host < kHosts; ++host) {
+    const bool followed = host < kOpHost0 || host >= kOpServer0;
+    places[static_cast<size_t>(host)] = followed ? next++ : static_cast<int8_t>(-1);
+  }
+  return places;
+}();
 
 // Four numbers per nibble, the highest bit first.
 constexpr auto kBits = [] {
@@ -40,17 +47,20 @@ constexpr auto kFreshDecoys = [] {
 }  // namespace
 
 void note_scans(State& s) {
-  for (int host = 0; host < kHosts; ++host) {
-    const unsigned activity = s.activity(host);
-    if (activity == kScan) s.ever_scanned |= bit(host);
-    if (activity == kExploitActivity) s.ever_exploited |= bit(host);
+  constexpr uint64_t kAnyActivity = 0x8888888888888;  // its higher bit
+  int latest = -1;                                    // the first host whose scan is followed
+  for (uint64_t left = s.table & kAnyActivity; left != 0; left &= left - 1) {
+    const int host = std::countr_zero(left) / 4;
+    if (s.activity(host) == kExploitActivity) {
+      s.ever_exploited |= bit(host);
+      continue;
+    }
+    s.ever_scanned |= bit(host);
+    if (latest < 0) latest = kFollowed[static_cast<size_t>(host)];
   }
-  for (size_t i = 0; i < kScanHosts; ++i) {
-    if (s.activity(kFollowed[i]) != kScan) continue;
-    for (uint8_t& each : s.scan_state) each = each == 2 ? 1 : each;
-    s.scan_state[i] = 2;
-    return;
-  }
+  if (latest < 0) return;
+  for (uint8_t& each : s.scan_state) each = each == 2 ? 1 : each;
+  s.scan_state[static_cast<size_t>(latest)] = 2;
 }
 
 void write_table(const State& s, std::span<float> out) {

@@ -61,14 +61,20 @@ class Simulator {
  private:
   // The events of a step on one host, as far as blue's table looks at them.
   struct Events {
-    int entries = 0;
-    PortSet ports = 0;
-    bool shell = false;  // remote port 4444
+    int entries;
+    PortSet ports;
+    bool shell;  // remote port 4444
   };
 
   HostState& host(int index) { return s_.hosts[static_cast<size_t>(index)]; }
   const HostState& host(int index) const { return s_.hosts[static_cast<size_t>(index)]; }
-  Events& events(int index) { return events_[static_cast<size_t>(index)]; }
+  // In most steps there are none: they are set up where they are first needed.
+  Events& events(int index) {
+    Events& events = events_[static_cast<size_t>(index)];
+    if ((with_events_ & bit(index)) == 0) events = Events{};
+    with_events_ |= bit(index);
+    return events;
+  }
 
   bool routable(int subnet) const;
 
@@ -90,7 +96,7 @@ class Simulator {
   State& s_;
   const Rules& rules_;
   Source& source_;
-  std::array<Events, kHosts> events_{};
+  std::array<Events, kHosts> events_;  // of those in with_events_
   HostSet with_events_ = 0;
   bool malware_found_ = false;  // by blue's Analyse, before red acted
 };
@@ -194,7 +200,6 @@ void Simulator<Source>::scan(int target) {
   const int count = listener_count(target, host(target));
   events(target).entries += count;
   events(target).ports |= open_ports(target, host(target).decoys);
-  with_events_ |= bit(target);
   source_.port_scanned(target, count);
 }
 
@@ -253,7 +258,6 @@ Success Simulator<Source>::reverse_shell(int target, Exploit exploit, StepRecord
   }
   if (!real && !decoy) return Success::kFail;
   Events& seen = events(target);
-  with_events_ |= bit(target);
   ++seen.entries;
   seen.ports |= port;
   source_.exploit_connects(target);
@@ -282,7 +286,6 @@ Success Simulator<Source>::ssh_brute_force(int target) {
   if (!real && !decoy) return Success::kFail;
   events(target).entries += 10;
   events(target).ports |= kPort22;
-  with_events_ |= bit(target);
   source_.ssh_tried();
   if (!real || target == kDefender) return Success::kFail;  // no account to guess
   ++events(target).entries;
