@@ -1,0 +1,89 @@
+#include "flotilla/domains/dvrp/routes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace flotilla::dvrp {
+namespace {
+
+// Follows one vehicle.
+class Inspector {
+ public:
+  Inspector(const Instance& instance, std::vector<int>& served)
+      : instance_(instance), served_(served) {}
+
+  std::string inspect(const Route& route) {
+    for (const int node : route) {
+      if (node <= 0 || node >= instance_.nodes()) return fmt::format("there is no node {}", node);
+      if (std::string fault = drive_to(node); !fault.empty()) return fault;
+      if (std::string fault = serve(node); !fault.empty()) return fault;
+    }
+    if (!on_board_.empty()) {
+      return fmt::format("request {} is never dropped off", on_board_.front());
+    }
+    return drive_to(0);
+  }
+
+ private:
+  std::string drive_to(int node) {
+    time_ += instance_.minutes(at_, node);
+    const Window window = instance_.window(node);
+    if (time_ > window.late) {
+      return fmt::format("node {} is reached at {}, its window ends at {}", node, time_,
+                         window.late);
+    }
+    time_ = std::max(time_, window.early);
+    at_ = node;
+    return "";
+  }
+
+  std::string serve(int node) {
+    const int request = Instance::request_of(node);
+    if (Instance::is_pickup(node)) {
+      if (++served_[static_cast<size_t>(request)] > 1) {
+        return fmt::format("request {} is picked up twice", request);
+      }
+      on_board_.push_back(request);
+      return on_board_.size() <= kCapacity ? "" : fmt::format("full at request {}", request);
+    }
+    if (std::erase(on_board_, request) == 0) {
+      return fmt::format("request {} is dropped off without being on board", request);
+    }
+    return "";
+  }
+
+  const Instance& instance_;
+  std::vector<int>& served_;  // pickups, by request
+  std::vector<int> on_board_;
+  int at_ = 0;
+  float time_ = 0;
+};
+
+}  // namespace
+
+double cost_of(const Instance& instance, const std::vector<Route>& routes) {
+  double minutes = 0;
+  for (const Route& route : routes) {
+    int at = 0;
+    for (const int node : route) {
+      minutes += static_cast<double>(instance.minutes(at, node));
+      at = node;
+    }
+    minutes += static_cast<double>(instance.minutes(at, 0));
+  }
+  return minutes;
+}
+
+std::string fault_of(const Instance& instance, const std::vector<Route>& routes) {
+  std::vector<int> served(instance.requests.size());
+  for (size_t i = 0; i < routes.size(); ++i) {
+    const std::string fault = Inspector(instance, served).inspect(routes[i]);
+    if (!fault.empty()) return fmt::format("route {}: {}", i, fault);
+  }
+  const auto missing = std::ranges::find(served, 0);
+  if (missing == served.end()) return "";
+  return fmt::format("request {} is not served", missing - served.begin());
+}
+
+}  // namespace flotilla::dvrp

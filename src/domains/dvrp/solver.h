@@ -1,0 +1,29 @@
+// A solver for dial-a-ride: insertion, then large-neighbourhood search (Ropke and Pisinger, "An
+// adaptive large neighborhood search heuristic for the pickup and delivery problem with time
+// windows", 2006). It takes seconds where the oracle takes microseconds: the referee of what that
+// one makes, and its teacher.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "flotilla/domains/dvrp/routes.h"
+
+namespace flotilla::dvrp {
+
+struct SolveOptions {
+  int iterations = 5000;
+  double seconds = 0;  // above 0: as many iterations as there is time for
+  uint64_t seed = 0;
+};
+
+struct Solution {
+  std::vector<Route> routes;
+  double cost = 0;  // infinity: a request cannot even be served alone
+  int64_t iterations = 0;
+};
+
+// Determinism: by iterations, the same instance and options give the same routes.
+Solution solve(const Instance& instance, const SolveOptions& options);
+
+}  // namespace flotilla::dvrp

@@ -1,0 +1,170 @@
+// Instances, the checker of routes against routes that break one rule each, and the solver against
+// the best of all routes on small instances.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "flotilla/domains/dvrp/generate.h"
+#include "flotilla/domains/dvrp/solver.h"
+
+namespace flotilla::dvrp {
+namespace {
+
+const Data& data() {
+  static const Data made = [] {
+    const City city = generate_city({});
+    return Data{city, generate_travellers(city, {})};
+  }();
+  return made;
+}
+
+Rng rng_of(int i) { return Rng(11, stream_of(Purpose::kTest, static_cast<uint64_t>(i))); }
+
+// As an env might leave it: some requests shifted.
+Instance random_instance(int customers, Rng& rng) {
+  Instance instance = draw_instance(data(), customers, rng);
+  for (Request& request : instance.requests) {
+    const int action = static_cast<int>(rng.below(kActions));
+    if (rng.chance(0.5)) request = shifted(request, shift_of(action));
+  }
+  return instance;
+}
+
+TEST(Instances, HaveATripOfEachTraveller) {
+  Rng rng = rng_of(0);
+  const Instance all = draw_instance(data(), 30, rng);
+  std::set<int> travellers;
+  for (const Request& request : all.requests) {
+    const Trip& trip = data().travellers.trips[static_cast<size_t>(request.trip)];
+    travellers.insert(trip.traveller);
+    EXPECT_EQ(request.origin, trip.origin);
+    EXPECT_EQ(request.dropoff, trip.dropoff);
+  }
+  EXPECT_EQ(travellers.size(), 30u);
+  EXPECT_EQ(all.nodes(), 61);
+  Rng again = rng_of(0);
+  EXPECT_EQ(draw_instance(data(), 30, again).requests, all.requests);
+  EXPECT_EQ(draw_instance(data(), 7, rng).requests.size(), 7u);
+}
+
+TEST(Instances, ShiftsStayInTheDay) {
+  const Request request{.pickup = {10, 40}, .dropoff = {1400, 1430}};
+  const Request moved = shifted(request, {.pickup = 30, .dropoff = 20});
+  EXPECT_EQ(moved.pickup, (Window{0, 30}));
+  EXPECT_EQ(moved.dropoff, (Window{1410, 1440}));
+}
+
+TEST(RouteChecker, FindsWhatBreaksARule) {
+  Rng rng = rng_of(1);
+  Instance instance = draw_instance(data(), 3, rng);
+  for (Request& request : instance.requests) {  // time is no trouble
+    request.pickup = {100, 1000};
+    request.dropoff = {100, 1000};
+  }
+  const auto fault = [&instance](const std::vector<Route>& routes) {
+    return fault_of(instance, routes);
+  };
+  EXPECT_EQ(fault({{1, 3, 2, 4}, {5, 6}}), "");
+  EXPECT_EQ(fault({{1, 3, 2, 4}}), "request 2 is not served");
+  EXPECT_EQ(fault({{1, 2, 3}, {5, 6}}), "route 0: request 1 is never dropped off");
+  EXPECT_EQ(fault({{1, 2, 3}, {4, 5, 6}}), "route 0: request 1 is never dropped off");
+  EXPECT_EQ(fault({{1, 2}, {4, 3, 5, 6}}),
+            "route 1: request 1 is dropped off without being on board");
+  EXPECT_EQ(fault({{1, 2, 3, 4}, {5, 6, 1, 2}}), "route 1: request 0 is picked up twice");
+  EXPECT_EQ(fault({{1, 2, 7}}), "route 0: there is no node 7");
+  instance.requests[1].dropoff = {100, 101};
+  EXPECT_NE(fault({{1, 2, 3, 4}, {5, 6}}).find("its window ends at 101"), std::string::npos);
+}
+
+TEST(RouteChecker, CountsWhoIsOnBoard) {
+  Rng rng = rng_of(2);
+  Instance instance = draw_instance(data(), 9, rng);
+  for (Request& request : instance.requests) request.pickup = request.dropoff = {0, 1400};
+  Route route;
+  for (int i = 0; i < 9; ++i) route.push_back(Instance::pickup_of(i));
+  for (int i = 0; i < 9; ++i) route.push_back(Instance::pickup_of(i) + 1);
+  EXPECT_EQ(fault_of(instance, {route}), "route 0: full at request 8");
+}
+
+// The least cost of all routes, by trying every next node.
+double best_of_all(const Instance& instance, std::vector<Route>& routes, double bound) {
+  const double so_far = cost_of(instance, routes);
+  if (so_far - static_cast<double>(instance.minutes(routes.back().back(), 0)) >= bound) {
+    return bound;
+  }
+  if (fault_of(instance, routes).empty()) bound = std::min(bound, so_far);
+  std::set<int> visited;
+  for (const Route& route : routes) visited.insert(route.begin(), route.end());
+  const Route last = routes.back();
+  for (int node = 1; node < instance.nodes(); ++node) {
+    if (visited.contains(node)) continue;
+    const bool here = std::ranges::count(last, node - 1) > 0;
+    if (Instance::is_pickup(node) || here) {
+      routes.back().push_back(node);
+      bound = best_of_all(instance, routes, bound);
+      routes.back().pop_back();
+    }
+    // Vehicles in the order of their first requests, so that no set of routes comes twice.
+    if (Instance::is_pickup(node) && node > last.front()) {
+      routes.push_back({node});
+      bound = best_of_all(instance, routes, bound);
+      routes.pop_back();
+    }
+  }
+  return bound;
+}
+
+double best_of_all(const Instance& instance) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int first = 1; first < instance.nodes(); first += 2) {
+    std::vector<Route> routes = {{first}};
+    best = best_of_all(instance, routes, best);
+  }
+  return best;
+}
+
+TEST(Solver, FindsTheBestRoutesOfSmallInstances) {
+  for (int i = 0; i < 40; ++i) {
+    Rng rng = rng_of(100 + i);
+    const Instance instance = random_instance(1 + i % 3, rng);
+    const Solution solution = solve(instance, {.iterations = 200, .seed = 1});
+    EXPECT_EQ(fault_of(instance, solution.routes), "");
+    EXPECT_NEAR(solution.cost, best_of_all(instance), 1e-3) << i;
+  }
+}
+
+TEST(Solver, ItsRoutesKeepAllRules) {
+  double inserted = 0, searched = 0;
+  for (int i = 0; i < 60; ++i) {
+    Rng rng = rng_of(200 + i);
+    const Instance instance = random_instance(1 + i % 30, rng);
+    const Solution first = solve(instance, {.iterations = 0, .seed = 1});
+    const Solution solution = solve(instance, {.iterations = 300, .seed = 1});
+    EXPECT_EQ(fault_of(instance, first.routes), "") << i;
+    EXPECT_EQ(fault_of(instance, solution.routes), "") << i;
+    EXPECT_DOUBLE_EQ(solution.cost, cost_of(instance, solution.routes));
+    EXPECT_LE(solution.cost, first.cost + 1e-6);
+    inserted += first.cost;
+    searched += solution.cost;
+  }
+  EXPECT_LT(searched, 0.97 * inserted) << "the search is worth its time";
+}
+
+TEST(Solver, DependsOnTheSeedAlone) {
+  Rng rng = rng_of(3);
+  const Instance instance = random_instance(30, rng);
+  const SolveOptions options{.iterations = 200, .seed = 5};
+  EXPECT_EQ(solve(instance, options).routes, solve(instance, options).routes);
+}
+
+TEST(Solver, SaysWhereARequestCannotBeServed) {
+  Rng rng = rng_of(4);
+  Instance instance = draw_instance(data(), 3, rng);
+  instance.requests[1].dropoff = {0, 1};
+  EXPECT_EQ(solve(instance, {}).cost, std::numeric_limits<double>::infinity());
+}
+
+}  // namespace
+}  // namespace flotilla::dvrp
