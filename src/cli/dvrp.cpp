@@ -1,14 +1,22 @@
 // flotilla dvrp VERB: what only the dial-a-ride domain has.
 //   data       makes up a city and its travellers
 //   inspect    reads a city and its travellers, and says what they are like
+//   instance   draws requests to be routed
+//   solve      routes them
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "flotilla/cli/command.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
+#include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/data.h"
 #include "flotilla/domains/dvrp/generate.h"
+#include "flotilla/domains/dvrp/instance_file.h"
+#include "flotilla/domains/dvrp/solver.h"
 
 namespace flotilla {
 namespace {
@@ -75,13 +83,106 @@ void add_inspect(CLI::App& dvrp) {
   });
 }
 
+constexpr const char* kShippedData = "assets/dvrp";
+constexpr size_t kMaxInstance = size_t{1} << 20u;
+
+struct InstanceArguments {
+  std::string data = kShippedData, out;
+  int customers = 30;
+  uint64_t seed = 0;
+};
+
+void draw_instance(const InstanceArguments& arguments) {
+  const dvrp::Data data = dvrp::read_data(arguments.data);
+  if (arguments.customers > data.travellers.count) {
+    throw Error(ErrorCode::kUsage, fmt::format("--customers {}: there are {} travellers",
+                                               arguments.customers, data.travellers.count));
+  }
+  Rng rng(arguments.seed, stream_of(Purpose::kEnv, 0));
+  const std::string text = encode_instance(dvrp::draw_instance(data, arguments.customers, rng));
+  if (arguments.out.empty()) {
+    fmt::print("{}", text);
+  } else {
+    write_file_atomically(arguments.out, text);
+  }
+}
+
+void add_instance(CLI::App& dvrp) {
+  CLI::App* command = dvrp.add_subcommand("instance", "draw requests to be routed");
+  auto arguments = std::make_shared<InstanceArguments>();
+  command->add_option("--data", arguments->data, "directory of the tables (default assets/dvrp)");
+  command->add_option("--customers", arguments->customers, "requests (default 30)")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--seed", arguments->seed, "of what is drawn (default 0)");
+  command->add_option("--out", arguments->out, "file to write (default: stdout)");
+  command->callback([arguments] { draw_instance(*arguments); });
+}
+
+struct SolveArguments {
+  std::string file, data = kShippedData;
+  dvrp::SolveOptions options;
+  bool json = false;
+};
+
+void solve(const SolveArguments& arguments) {
+  const dvrp::Data data = dvrp::read_data(arguments.data);
+  const dvrp::Instance instance =
+      decode_instance(read_whole_file(arguments.file, kMaxInstance), arguments.file, data);
+  const dvrp::Solution solution = dvrp::solve(instance, arguments.options);
+  if (!std::isfinite(solution.cost)) {
+    throw Error(ErrorCode::kData, arguments.file + ": a request cannot even be served alone");
+  }
+  if (const std::string fault = fault_of(instance, solution.routes); !fault.empty()) {
+    throw Error(ErrorCode::kInternal, "the solver's routes break a rule: " + fault);
+  }
+  if (arguments.json) {
+    const nlohmann::ordered_json line = {{"cost", solution.cost},
+                                         {"vehicles", solution.routes.size()},
+                                         {"iterations", solution.iterations},
+                                         {"routes", solution.routes}};
+    fmt::print("{}\n", line.dump());
+    return;
+  }
+  fmt::print("{} in {}, {:.2f} minutes\n",
+             counted(static_cast<int64_t>(instance.requests.size()), "request"),
+             counted(static_cast<int64_t>(solution.routes.size()), "vehicle"), solution.cost);
+  for (const dvrp::Route& route : solution.routes) {
+    std::vector<std::string> stops;
+    for (const int node : route) {
+      stops.push_back(fmt::format("{}{}", dvrp::Instance::is_pickup(node) ? '+' : '-',
+                                  dvrp::Instance::request_of(node) + 1));
+    }
+    fmt::print("  {}\n", join(stops, " "));
+  }
+}
+
+void add_solve(CLI::App& dvrp) {
+  CLI::App* command =
+      dvrp.add_subcommand("solve", "route an instance by large-neighbourhood search");
+  auto arguments = std::make_shared<SolveArguments>();
+  command->add_option("file", arguments->file, "an instance, as `dvrp instance` writes it")
+      ->required();
+  command->add_option("--data", arguments->data, "directory of the tables (default assets/dvrp)");
+  CLI::Option* iterations =
+      command->add_option("--iterations", arguments->options.iterations, "default 5000")
+          ->check(CLI::Range(0, 1'000'000'000));
+  command->add_option("--seconds", arguments->options.seconds, "of search, instead of iterations")
+      ->check(CLI::Range(0.0, 86'400.0))
+      ->excludes(iterations);
+  command->add_option("--seed", arguments->options.seed, "of the search (default 0)");
+  command->add_flag("--json", arguments->json, "print one JSON object on stdout");
+  command->callback([arguments] { solve(*arguments); });
+}
+
 }  // namespace
 
 void add_dvrp_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("dvrp", "dial-a-ride: a city and its travellers");
+  CLI::App* command = app.add_subcommand("dvrp", "dial-a-ride: a city, its travellers, routes");
   command->require_subcommand(1);
   add_data(*command);
   add_inspect(*command);
+  add_instance(*command);
+  add_solve(*command);
 }
 
 }  // namespace flotilla

@@ -248,8 +248,10 @@ City generate_city(const GenerateOptions& options) {
   close_under_detours(time, n);
   const double mean =
       std::accumulate(time.begin(), time.end(), 0.0) / static_cast<double>(n * (n - 1));
+  for (double& each : time) each = std::round(each * kMeanSeconds / mean);
+  close_under_detours(time, n);  // which rounding may have opened
   std::vector<int64_t> seconds;
-  for (const double each : time) seconds.push_back(std::llround(each * kMeanSeconds / mean));
+  for (const double each : time) seconds.push_back(std::llround(each));
   std::vector<std::string> cells;
   for (size_t i = 0; i < n; ++i) cells.push_back(fmt::format("cell{:03}", i));
   return City(std::move(cells), seconds, "a made-up city");

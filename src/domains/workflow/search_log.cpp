@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "flotilla/core/csv.h"
 #include "flotilla/core/error.h"
+#include "flotilla/env/json_fields.h"
 
 namespace flotilla::workflow {
 namespace {
@@ -24,55 +23,7 @@ Json candidate_json(const Domain& domain, const Orders& orders, const Candidate&
           {"feasible", candidate.feasible}};
 }
 
-// Takes fields out of an object, and says which one is wrong.
-class Fields {
- public:
-  Fields(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
-    if (!json.is_object()) refuse("is no object");
-  }
-
-  double number(const char* name) const {
-    const Json& field = at(name);
-    if (!field.is_number() || !std::isfinite(field.get<double>())) refuse_field(name);
-    return field.get<double>();
-  }
-  uint64_t count(const char* name) const {
-    const Json& field = at(name);
-    if (!field.is_number_unsigned()) refuse_field(name);
-    return field.get<uint64_t>();
-  }
-  bool boolean(const char* name) const {
-    const Json& field = at(name);
-    if (!field.is_boolean()) refuse_field(name);
-    return field.get<bool>();
-  }
-  std::string text(const char* name) const {
-    const Json& field = at(name);
-    if (!field.is_string()) refuse_field(name);
-    return field.get<std::string>();
-  }
-  const Json& list(const char* name) const {
-    const Json& field = at(name);
-    if (!field.is_array()) refuse_field(name);
-    return field;
-  }
-  [[noreturn]] void refuse(const std::string& why) const {
-    throw Error(ErrorCode::kData, where_ + ": " + why);
-  }
-  [[noreturn]] void refuse_field(const char* name) const {
-    refuse(fmt::format("'{}' is missing or wrong", name));
-  }
-
- private:
-  const Json& at(const char* name) const {
-    if (!json_.contains(name)) refuse_field(name);
-    return json_[name];
-  }
-  const Json& json_;
-  const std::string where_;
-};
-
-int order_of(const Domain& domain, const Orders& orders, const Fields& fields) {
+int order_of(const Domain& domain, const Orders& orders, const JsonFields& fields) {
   const std::string text = fields.text("order");
   for (int i = 0; i < orders.size(); ++i) {
     if (key_text(domain, orders[i]) == text) return i;
@@ -82,7 +33,7 @@ int order_of(const Domain& domain, const Orders& orders, const Fields& fields) {
 
 Trained trained_from(const Domain& domain, const Orders& orders, const Json& json,
                      const std::string& where) {
-  const Fields fields(json, where);
+  const JsonFields fields(json, where);
   Trained trained;
   trained.order = order_of(domain, orders, fields);
   trained.episodes = static_cast<int64_t>(fields.count("episodes_trained"));
@@ -92,7 +43,7 @@ Trained trained_from(const Domain& domain, const Orders& orders, const Json& jso
   trained.eval_compliance = fields.number("eval_compliance");
   trained.params_sha256 = fields.text("params_sha256");
   for (const Json& each : fields.list("top")) {
-    const Fields of(each, where + ", top");
+    const JsonFields of(each, where + ", top");
     trained.top.push_back({.order = order_of(domain, orders, of),
                            .score = of.number("score"),
                            .mean = of.number("mean"),
@@ -139,9 +90,8 @@ std::string encode_state(const Domain& domain, const Orders& orders, int n_envs,
 
 SearchState decode_state(const Domain& domain, const Orders& orders, const std::string& text,
                          const std::string& path) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) throw Error(ErrorCode::kData, path + ": is not JSON");
-  const Fields fields(json, path);
+  const Json json = parse_json(text, path);
+  const JsonFields fields(json, path);
   if (fields.count("format") != kFormat) {
     fields.refuse(
         fmt::format("is of format {}, this program reads {}", fields.count("format"), kFormat));
@@ -150,8 +100,7 @@ SearchState decode_state(const Domain& domain, const Orders& orders, const std::
     fields.refuse("is of '" + fields.text("domain") + "', not of '" + domain.env + "'");
   }
   SearchState state;
-  if (!json.contains("logs")) fields.refuse_field("logs");
-  const Fields logs(json["logs"], path + ", logs");
+  const JsonFields logs = fields.object("logs");
   state.training_log = logs.count("training_log.csv");
   state.choice_log = logs.count("gp_sampling_log.csv");
   for (const Json& each : fields.list("training_history")) {

@@ -1,5 +1,6 @@
 // Instances, the checker of routes against routes that break one rule each, and the solver against
 // the best of all routes on small instances.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +8,9 @@
 #include <set>
 
 #include "flotilla/domains/dvrp/generate.h"
+#include "flotilla/domains/dvrp/instance_file.h"
 #include "flotilla/domains/dvrp/solver.h"
+#include "support/error_text.h"
 
 namespace flotilla::dvrp {
 namespace {
@@ -54,6 +57,27 @@ TEST(Instances, ShiftsStayInTheDay) {
   const Request moved = shifted(request, {.pickup = 30, .dropoff = 20});
   EXPECT_EQ(moved.pickup, (Window{0, 30}));
   EXPECT_EQ(moved.dropoff, (Window{1410, 1440}));
+}
+
+TEST(InstanceFiles, AreReadAsTheyWereWrittenOrRefused) {
+  Rng rng = rng_of(5);
+  const Instance instance = random_instance(4, rng);
+  const std::string text = encode_instance(instance);
+  EXPECT_EQ(decode_instance(text, "file", data()).requests, instance.requests);
+  const auto refusal = [&text](const std::string& from, const std::string& to) {
+    std::string altered = text;
+    altered.replace(altered.find(from), from.size(), to);
+    return test::error_text(ErrorCode::kData, [&] { decode_instance(altered, "file", data()); });
+  };
+  EXPECT_EQ(refusal("{", "["), "file: is not JSON");
+  EXPECT_EQ(refusal("\"format\": 1", "\"format\": 2"),
+            "file: is of format 2, this program reads 1");
+  EXPECT_EQ(refusal("\"pickup\"", "\"pick\""), "file, request 1: 'pickup' is missing or wrong");
+  EXPECT_EQ(refusal("\"trip\": ", "\"trip\": 99999"),
+            fmt::format("file, request 1: there is no trip 99999{}, there are 1565",
+                        instance.requests[0].trip + 1));
+  EXPECT_EQ(refusal("\"pickup\": [\n    ", "\"pickup\": [\n    -"),
+            "file, request 1: pickup: a window outside of the day");
 }
 
 TEST(RouteChecker, FindsWhatBreaksARule) {

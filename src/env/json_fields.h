@@ -1,0 +1,38 @@
+// Fields of a JSON object that somebody else may have written: each is taken as what it should be,
+// or refused by name.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace flotilla {
+
+class JsonFields {
+ public:
+  // `where` begins every message: the file, and the place in it. Throws Error(kData) unless it is
+  // an object, which must outlive this.
+  JsonFields(const nlohmann::ordered_json& json, std::string where);
+
+  // Throw Error(kData) for a field that is missing or something else.
+  double number(const char* name) const;  // finite
+  uint64_t count(const char* name) const;
+  bool boolean(const char* name) const;
+  std::string text(const char* name) const;
+  const nlohmann::ordered_json& list(const char* name) const;
+  JsonFields object(const char* name) const;
+
+  [[noreturn]] void refuse(const std::string& why) const;
+  [[noreturn]] void refuse_field(const char* name) const;
+
+ private:
+  const nlohmann::ordered_json& at(const char* name) const;
+
+  const nlohmann::ordered_json& json_;
+  const std::string where_;
+};
+
+// The text of a file as JSON. Throws Error(kData) that names the file.
+nlohmann::ordered_json parse_json(const std::string& text, const std::string& path);
+
+}  // namespace flotilla
