@@ -132,7 +132,7 @@ void add_show(CLI::App& cage2) {
   command->add_option("--checkpoint", arguments->checkpoint,
                       "last, best, or a step (default last)");
   command->add_option("--red", arguments->options.red, "the attacker (default: as in training)")
-      ->check(CLI::IsMember({"bline", "meander", "sleep"}));
+      ->check(CLI::IsMember({"bline", "meander", "sleep", "mix"}));
   command->add_option("--seed", arguments->options.seed, "of the episode (default 0)");
   command
       ->add_option("--steps", arguments->options.steps,

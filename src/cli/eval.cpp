@@ -14,7 +14,7 @@ namespace {
 struct EvalArguments {
   std::string path, checkpoint = "last";
   int episodes = 100;
-  bool deterministic = true, sampled = false, json = false;
+  bool deterministic = false, sampled = false, json = false;
   std::optional<uint64_t> seed;
 };
 
@@ -36,12 +36,13 @@ const EnvType& find_env(const Registry& registry, const PolicyFile& file) {
   }
 }
 
-void print(const Evaluation& eval, const EnvSpec& env, const PolicyFile& file) {
+void print(const Evaluation& eval, const EnvSpec& env, const PolicyFile& file, bool deterministic) {
   fmt::print(
-      "{}\n{} episodes of {}: return {:.2f} +- {:.2f} (95 % interval), deviation {:.2f}, length "
+      "{}, {}\n{} episodes of {}: return {:.2f} +- {:.2f} (95 % interval), deviation {:.2f}, "
+      "length "
       "{:.1f}\n",
-      file.tensors.origin, eval.episodes, env.name, eval.mean, eval.ci95, eval.std,
-      eval.mean_length);
+      file.tensors.origin, deterministic ? "likeliest actions" : "sampled actions", eval.episodes,
+      env.name, eval.mean, eval.ci95, eval.std, eval.mean_length);
   for (size_t i = 0; i < eval.metrics.size(); ++i) {
     fmt::print("  {} {:.4g}\n", env.metrics[i], eval.metrics[i]);
   }
@@ -55,11 +56,11 @@ void evaluate(const Program& program, const EvalArguments& arguments) {
   const std::unique_ptr<Policy> policy = make_policy(file, env, {});
   EvalOptions options;
   options.episodes = arguments.episodes;
-  options.deterministic = arguments.deterministic && !arguments.sampled;
+  options.deterministic = arguments.deterministic || (!arguments.sampled && !file.origin.sampled);
   options.seed = eval_seed(arguments.seed.value_or(file.origin.seed));
   options.vec.time_limit = file.origin.time_limit;
   const Evaluation eval = Evaluator(type, env_config, options).play(*policy, true);
-  if (!arguments.json) return print(eval, env, file);
+  if (!arguments.json) return print(eval, env, file, options.deterministic);
   nlohmann::ordered_json json = eval_json(eval, env);
   json["policy"] = file.tensors.origin;
   json["deterministic"] = options.deterministic;
@@ -78,7 +79,7 @@ void add_eval_command(CLI::App& app, Program& program) {
       ->check(CLI::Range(1, 1'000'000));
   CLI::Option* deterministic =
       command->add_flag("--deterministic", arguments->deterministic,
-                        "the likeliest action, the mean of a box (default)");
+                        "the likeliest action, the mean of a box (default: as in the run)");
   command->add_flag("--sampled", arguments->sampled, "actions drawn as in training")
       ->excludes(deterministic);
   command->add_option("--seed", arguments->seed,

@@ -75,6 +75,7 @@ std::string encode_policy(const Policy& policy, const EnvSpec& env, const Policy
                    {"masked", network.has_mask ? "true" : "false"},
                    {"network", network.to_config().to_yaml()},
                    {"params_sha256", sha256(policy.parameters())}};
+  if (origin.sampled) file.metadata["sampled"] = "true";
   if (env.action.is_box()) {
     file.tensors.push_back(store("action.low", std::span<const float>(env.action.low)));
     file.tensors.push_back(store("action.high", std::span<const float>(env.action.high)));
@@ -98,7 +99,8 @@ PolicyFile decode_policy(const std::string& bytes, const std::string& path) {
   file.origin = {.env = tensors.find_metadata("env"),
                  .env_config = tensors.find_metadata("env_config"),
                  .time_limit = number_in<int>(tensors, "time_limit"),
-                 .seed = number_in<uint64_t>(tensors, "seed")};
+                 .seed = number_in<uint64_t>(tensors, "seed"),
+                 .sampled = tensors.metadata.contains("sampled")};
   return file;
 }
 

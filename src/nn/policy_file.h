@@ -18,6 +18,7 @@ struct PolicyOrigin {
   std::string env_config;  // its settings, as YAML
   int time_limit = 0;      // that replaced the env's own, or 0
   uint64_t seed = 0;       // of the run
+  bool sampled = false;    // evaluated with actions drawn as in training, not the likeliest
 };
 
 std::string encode_policy(const Policy& policy, const EnvSpec& env, const PolicyOrigin& origin);

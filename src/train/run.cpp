@@ -126,6 +126,12 @@ void Run::set_up() {
 std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& path,
                                  const Adjust& adjust, std::optional<int64_t> from_step) {
   auto directory = std::make_unique<RunDirectory>(path, RunDirectory::Mode::kExisting);
+  if (directory->holds("search.yaml")) {
+    throw Error(ErrorCode::kUsage, "'" + path +
+                                       "' is no run but a search over workflows: go on with "
+                                       "flotilla ENV search --resume " +
+                                       path);
+  }
   Config config = read_config(registry, *directory);
   if (adjust) adjust(config);
   const RunConfig run(env_of(registry, config), config);

@@ -66,8 +66,10 @@ class Results(SearchTest):
     def test_a_policy_of_a_search_can_be_played(self):
         self.call("corners", "search", *small(1), "--out", "s")
         order = json.loads((self.folder / "s/search.json").read_text())["training_history"][0]["order"]
-        evaluation = json.loads(self.call("eval", "s/policies/1.safetensors", "--json").stdout)
-        self.assertEqual(evaluation["episodes"], 100)
+        evaluation = json.loads(self.call("eval", "s/policies/1.safetensors", "--json", "--episodes", "20").stdout)
+        self.assertEqual(evaluation["deterministic"], False)  # as the recipe says, so that the value is the same
+        value = json.loads((self.folder / "s/search.json").read_text())["training_history"][0]["eval_reward"]
+        self.assertAlmostEqual(evaluation["metrics"]["canonical_return"], value, places=5)
         self.assertRegex(order, r"^[0-3](,[0-3]){3}$")
 
     def test_corners_is_found_with_three_seeds(self):
@@ -162,6 +164,14 @@ class BadInput(SearchTest):
         self.assertEqual(self.refused("corners", "search", "--resume", "run"),
                          "'run' is no search: it has no search.yaml")
         self.assertEqual(self.refused("corners", "search", "--out", "run").split(";")[0], "'run' holds a run already")
+
+    def test_a_search_is_no_run_and_not_of_another_domain(self):
+        self.call("corners", "search", *small(1), "--out", "s")
+        self.assertIn("is no run but a search", self.refused("train", "--resume", "s"))
+        self.assertEqual(self.refused("maze", "search", "--resume", "s", status=4),
+                         "s/search.json: is of 'corners', not of 'maze'")
+        (self.folder / "s/search.json").unlink()
+        self.assertIn("s/search.json", self.refused("corners", "search", "--resume", "s", status=4))
 
     def test_a_damaged_state_is_named(self):
         self.call("corners", "search", *small(1), "--out", "s")

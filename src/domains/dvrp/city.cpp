@@ -18,8 +18,11 @@ City::City(std::vector<std::string> cells, const std::vector<int64_t>& seconds,
     for (size_t j = 0; j < n; ++j) {
       const int64_t time = seconds[i * n + j];
       if (time < 0 || (i == j && time != 0)) {
-        throw Error(ErrorCode::kData, fmt::format("{}: row '{}', column '{}': {} seconds", origin,
-                                                  cells_[i], cells_[j], time));
+        throw Error(
+            ErrorCode::kData,
+            fmt::format("{}: row '{}', column '{}': {} seconds, where {} is expected", origin,
+                        cells_[i], cells_[j], time,
+                        i == j ? "0 from a cell to itself" : "a time that is not negative"));
       }
       minutes_.push_back(static_cast<float>(time) / 60);
       sums[i] += static_cast<double>(time);

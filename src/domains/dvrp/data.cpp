@@ -42,6 +42,11 @@ void write_data(const Data& data, const std::string& directory) {
   if (error) {
     throw Error(ErrorCode::kUsage, "cannot make '" + directory + "': " + error.message());
   }
+  for (const char* table : {kMatrix, kTrips, kDecisions}) {
+    if (std::filesystem::exists(directory + table, error)) {
+      throw Error(ErrorCode::kUsage, "'" + directory + table + "' is there already");
+    }
+  }
   write_file_atomically(directory + kMatrix, city_csv(data.city));
   write_file_atomically(directory + kTrips, trips_csv(data.travellers, data.city));
   write_file_atomically(directory + kDecisions, decisions_csv(data.travellers));

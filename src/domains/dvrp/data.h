@@ -20,6 +20,7 @@ struct Data {
 // Warns of ways that are longer than detours, and of trips that cannot be served alone. Throws
 // Error(kData) that names file, row and column.
 Data read_data(const std::string& directory);
+// Refuses a directory that holds one of the tables: Error(kUsage).
 void write_data(const Data& data, const std::string& directory);
 
 struct DataFacts {

@@ -95,6 +95,9 @@ std::vector<Trip> read_trips(const CsvTable& table, const City& city, int& left_
     trip.departure = text(row, "departure_location");
     trip.arrival = text(row, "arrival_location");
     const auto minutes = [&](const char* column) {
+      if (table.integer(row, table.column(column)) < 0) {
+        table.refuse(row, table.column(column), "minutes below 0");
+      }
       return static_cast<int>(
           std::clamp<int64_t>(table.integer(row, table.column(column)), 0, 1440));
     };
@@ -222,6 +225,9 @@ Travellers read_travellers(const std::string& trips_path, const std::string& dec
   if (left_out > 0) {
     log::warn("trips of cells that the city does not have are left out",
               {{"file", trips_path}, {"rows", std::to_string(left_out)}});
+  }
+  if (travellers.trips.empty()) {
+    throw Error(ErrorCode::kData, trips_path + ": has no trip in the cells of the city");
   }
   for (size_t i = 0; i < travellers.trips_of.size(); ++i) {
     if (travellers.trips_of[i].empty()) {

@@ -148,7 +148,12 @@ Search::Search(const Domain& domain, const Registry& registry, const std::string
       directory.empty() ? make_run_path(domain_.env + "-search", options_.seed) : directory,
       RunDirectory::Mode::kNew);
   directory_->write(kOptions, config_.to_yaml());
+  write_state();
   directory_->write(kTraining, training_.to_yaml());
+}
+
+void Search::write_state() const {
+  directory_->write(kState, encode_state(domain_, orders_, options_.n_envs, finished(), state_));
 }
 
 std::unique_ptr<Search> Search::resume(const Domain& domain, const Registry& registry,
@@ -157,6 +162,9 @@ std::unique_ptr<Search> Search::resume(const Domain& domain, const Registry& reg
   if (!directory->holds(kOptions)) {
     throw Error(ErrorCode::kUsage, "'" + path + "' is no search: it has no " + kOptions);
   }
+  const std::string file = directory->file(kState);
+  const SearchState state = decode_state(domain, Orders(static_cast<int>(domain.types.size())),
+                                         read_whole_file(file, kMaxState), file);
   const Config options = read_config(*directory, kOptions, SearchOptions::schema());
   const Config training =
       read_config(*directory, kTraining, RunConfig::schema(registry.find(domain.env)));
@@ -167,10 +175,7 @@ std::unique_ptr<Search> Search::resume(const Domain& domain, const Registry& reg
   require_same(training, new_training, [](const Key& key) { return key.execution; });
   std::unique_ptr<Search> search(
       new Search(domain, registry, std::move(directory), new_options, new_training));
-  if (search->directory_->holds(kState)) {
-    const std::string file = search->directory_->file(kState);
-    search->state_ = decode_state(domain, search->orders_, read_whole_file(file, kMaxState), file);
-  }
+  search->state_ = state;
   cut(search->directory_->file(kTrainingLog), search->state_.training_log);
   cut(search->directory_->file(kChoiceLog), search->state_.choice_log);
   search->directory_->write(kOptions, search->config_.to_yaml());
@@ -287,7 +292,8 @@ void Search::record(Trained trained, TrainingRows& rows, const Trainer& trainer,
                                       {.env = type_.name,
                                        .env_config = run.env_config.to_yaml(),
                                        .time_limit = run.vec.time_limit,
-                                       .seed = run.seed}));
+                                       .seed = run.seed,
+                                       .sampled = !run.eval.deterministic}));
   const std::string choice = choice_row(
       domain_, orders_, static_cast<int>(iteration) + 1, trained, config_.get_text("acquisition"),
       options_.method == SearchOptions::Method::kLegacy
@@ -298,7 +304,7 @@ void Search::record(Trained trained, TrainingRows& rows, const Trainer& trainer,
   state_.choice_log =
       append(directory_->file(kChoiceLog), state_.choice_log, choice_log_header(), choice);
   state_.history.push_back(std::move(trained));
-  directory_->write(kState, encode_state(domain_, orders_, options_.n_envs, finished(), state_));
+  write_state();
 }
 
 }  // namespace flotilla::workflow

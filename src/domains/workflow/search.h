@@ -73,6 +73,7 @@ class Search {
   void record(Trained trained, TrainingRows& rows, const Trainer& trainer, const RunConfig& run);
   std::vector<Trial> trials() const;
   std::string policy_path(size_t iteration) const;
+  void write_state() const;
 
   const Domain domain_;
   const Orders orders_;

@@ -214,7 +214,8 @@ std::string choice_row(const Domain& domain, const Orders& orders, int iteration
   }
   return text + fmt::format(",{},{:.4f},{:.4f},{:.4f},{:.2f},{:.4f},{},{}\n", method, chosen.mean,
                             beta * chosen.deviation, chosen.feasible, trained.value,
-                            trained.compliance, trained.episodes, trained.reached ? "Yes" : "No");
+                            trained.compliance, trained.episodes,
+                            trained.reached || method != "legacy" ? "Yes" : "No");
 }
 
 }  // namespace flotilla::workflow

@@ -91,7 +91,11 @@ TEST(ShippedData, IsWhatTheCommandMakes) {
 
 class DataFiles : public testing::Test {
  protected:
-  DataFiles() { write_data(data_, root_); }
+  DataFiles() {
+    write_data(data_, root_);
+    EXPECT_NE(error_text(ErrorCode::kUsage, [this] { write_data(data_, root_); }).find("already"),
+              std::string::npos);
+  }
   ~DataFiles() override { fs::remove_all(root_); }
 
   // Reads the tables with one text replaced by another.
