@@ -48,6 +48,12 @@ void print_facts(const dvrp::DataFacts& facts, bool json) {
   fmt::print("{:.1f} % of all shifts are accepted\n", 100 * facts.accepted);
 }
 
+// The tables of a directory; of none, the data that `dvrp data` makes by default.
+dvrp::Data data_of(const std::string& directory) {
+  return directory.empty() ? dvrp::generate_data({}) : dvrp::read_data(directory);
+}
+
+constexpr const char* kDataHelp = "directory of the tables (default: what `dvrp data` makes)";
 struct DataArguments {
   dvrp::GenerateOptions options;
   std::string directory;
@@ -65,8 +71,7 @@ void add_data(CLI::App& dvrp) {
   command->add_option("--out", arguments->directory, "directory of the three tables")->required();
   command->add_flag("--json", arguments->json, "print one JSON object on stdout");
   command->callback([arguments] {
-    const dvrp::City city = generate_city(arguments->options);
-    const dvrp::Data data{city, generate_travellers(city, arguments->options)};
+    const dvrp::Data data = generate_data(arguments->options);
     write_data(data, arguments->directory);
     print_facts(facts_of(data), arguments->json);
   });
@@ -76,24 +81,22 @@ void add_inspect(CLI::App& dvrp) {
   CLI::App* command =
       dvrp.add_subcommand("inspect", "read a city and its travellers, say what they are like");
   auto arguments = std::make_shared<DataArguments>();
-  command->add_option("directory", arguments->directory, "with the three tables")->required();
+  command->add_option("directory", arguments->directory, kDataHelp);
   command->add_flag("--json", arguments->json, "print one JSON object on stdout");
-  command->callback([arguments] {
-    print_facts(facts_of(dvrp::read_data(arguments->directory)), arguments->json);
-  });
+  command->callback(
+      [arguments] { print_facts(facts_of(data_of(arguments->directory)), arguments->json); });
 }
 
-constexpr const char* kShippedData = "assets/dvrp";
 constexpr size_t kMaxInstance = size_t{1} << 20u;
 
 struct InstanceArguments {
-  std::string data = kShippedData, out;
+  std::string data, out;
   int customers = 30;
   uint64_t seed = 0;
 };
 
 void draw_instance(const InstanceArguments& arguments) {
-  const dvrp::Data data = dvrp::read_data(arguments.data);
+  const dvrp::Data data = data_of(arguments.data);
   if (arguments.customers > data.travellers.count) {
     throw Error(ErrorCode::kUsage, fmt::format("--customers {}: there are {} travellers",
                                                arguments.customers, data.travellers.count));
@@ -110,7 +113,7 @@ void draw_instance(const InstanceArguments& arguments) {
 void add_instance(CLI::App& dvrp) {
   CLI::App* command = dvrp.add_subcommand("instance", "draw requests to be routed");
   auto arguments = std::make_shared<InstanceArguments>();
-  command->add_option("--data", arguments->data, "directory of the tables (default assets/dvrp)");
+  command->add_option("--data", arguments->data, kDataHelp);
   command->add_option("--customers", arguments->customers, "requests (default 30)")
       ->check(CLI::Range(1, 1000));
   command->add_option("--seed", arguments->seed, "of what is drawn (default 0)");
@@ -119,13 +122,13 @@ void add_instance(CLI::App& dvrp) {
 }
 
 struct SolveArguments {
-  std::string file, data = kShippedData;
+  std::string file, data;
   dvrp::SolveOptions options;
   bool json = false;
 };
 
 void solve(const SolveArguments& arguments) {
-  const dvrp::Data data = dvrp::read_data(arguments.data);
+  const dvrp::Data data = data_of(arguments.data);
   const dvrp::Instance instance =
       decode_instance(read_whole_file(arguments.file, kMaxInstance), arguments.file, data);
   const dvrp::Solution solution = dvrp::solve(instance, arguments.options);
@@ -162,7 +165,7 @@ void add_solve(CLI::App& dvrp) {
   auto arguments = std::make_shared<SolveArguments>();
   command->add_option("file", arguments->file, "an instance, as `dvrp instance` writes it")
       ->required();
-  command->add_option("--data", arguments->data, "directory of the tables (default assets/dvrp)");
+  command->add_option("--data", arguments->data, kDataHelp);
   CLI::Option* iterations =
       command->add_option("--iterations", arguments->options.iterations, "default 5000")
           ->check(CLI::Range(0, 1'000'000'000));

@@ -270,4 +270,10 @@ Travellers generate_travellers(const City& city, const GenerateOptions& options)
   return gathered(std::move(trips));
 }
 
+Data generate_data(const GenerateOptions& options) {
+  City city = generate_city(options);
+  Travellers travellers = generate_travellers(city, options);
+  return {std::move(city), std::move(travellers)};
+}
+
 }  // namespace flotilla::dvrp

@@ -2,8 +2,7 @@
 // Francisco in 31 cells, 30 travellers with some fifty trips each.
 #pragma once
 
-#include "flotilla/domains/dvrp/city.h"
-#include "flotilla/domains/dvrp/travellers.h"
+#include "flotilla/domains/dvrp/data.h"
 
 namespace flotilla::dvrp {
 
@@ -15,5 +14,6 @@ struct GenerateOptions {
 // Determinism: the same options give the same city and the same travellers.
 City generate_city(const GenerateOptions& options);
 Travellers generate_travellers(const City& city, const GenerateOptions& options);
+Data generate_data(const GenerateOptions& options);
 
 }  // namespace flotilla::dvrp

@@ -16,10 +16,7 @@ namespace flotilla::dvrp {
 namespace {
 
 const Data& data() {
-  static const Data made = [] {
-    const City city = generate_city({});
-    return Data{city, generate_travellers(city, {})};
-  }();
+  static const Data made = generate_data({});
   return made;
 }
 
