@@ -6,7 +6,6 @@
 #include <charconv>
 #include <filesystem>
 
-#include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/sha256.h"
 #include "flotilla/core/version.h"
@@ -190,6 +189,14 @@ std::optional<int64_t> Checkpoints::last_whole_before(int64_t step) const {
     }
   }
   return std::nullopt;
+}
+
+void Checkpoints::offer_another(const Error& error, int64_t step, std::string_view option) const {
+  const auto whole = last_whole_before(step);
+  throw Error(ErrorCode::kData,
+              whole ? fmt::format("{}; step_{} before it is whole: add {} {}", error.what(), *whole,
+                                  option, *whole)
+                    : fmt::format("{}; no whole checkpoint is before it", error.what()));
 }
 
 void Checkpoints::load(int64_t step, Trainer& trainer) const {

@@ -11,8 +11,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "flotilla/core/error.h"
 #include "flotilla/nn/policy_file.h"
 #include "flotilla/train/checkpoint_state.h"
 #include "flotilla/train/trainer.h"
@@ -53,6 +55,8 @@ class Checkpoints {
   void require_whole(int64_t step) const;
   // The last before `step` that is whole.
   std::optional<int64_t> last_whole_before(int64_t step) const;
+  // Throws `error`, of a damaged checkpoint, with the whole one before it and the option for it.
+  [[noreturn]] void offer_another(const Error& error, int64_t step, std::string_view option) const;
 
   // Puts a trainer of the same environment and network into the state of that checkpoint.
   void load(int64_t step, Trainer& trainer) const;

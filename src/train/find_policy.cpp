@@ -45,7 +45,12 @@ PolicyFile find_policy(const std::string& path, const std::string& checkpoint) {
   const std::string alone = path + "/model.safetensors";
   if (fs::exists(alone, error)) return read_policy_file(alone);
   const Checkpoints checkpoints(path);
-  return checkpoints.read_policy(find_step(checkpoints, path, checkpoint));
+  const int64_t step = find_step(checkpoints, path, checkpoint);
+  try {
+    return checkpoints.read_policy(step);
+  } catch (const Error& damage) {
+    checkpoints.offer_another(damage, step, "--checkpoint");
+  }
 }
 
 }  // namespace flotilla

@@ -79,14 +79,6 @@ Config read_config(const Registry& registry, const RunDirectory& directory) {
   }
 }
 
-[[noreturn]] void offer_another(const Error& error, const Checkpoints& checkpoints, int64_t step) {
-  const auto whole = checkpoints.last_whole_before(step);
-  throw Error(ErrorCode::kData,
-              whole ? fmt::format("{}; step_{} before it is whole: add --from-step {}",
-                                  error.what(), *whole, *whole)
-                    : fmt::format("{}; no whole checkpoint is before it", error.what()));
-}
-
 }  // namespace
 
 Run::Run(const RunConfig& config, const std::string& directory)
@@ -157,7 +149,7 @@ std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& pa
     checkpoints.load(step, *resumed->trainer_);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kData) throw;
-    offer_another(error, checkpoints, step);
+    checkpoints.offer_another(error, step, "--from-step");
   }
   resumed->go_on_from(step, state);
   return resumed;

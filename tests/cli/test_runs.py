@@ -154,6 +154,12 @@ class Damage(RunTest):
         self.assertEqual(self.summary()["params_sha256"], self.parameters)
         self.assertEqual([line["step"] for line in self.lines()], list(range(128, 2049, 128)))
 
+    def test_evaluation_offers_it_too(self):
+        (self.last / "model.safetensors").write_bytes(b"")
+        text = self.error(self.call("eval", self.run, status=4))
+        self.assertIn("step_1536 before it is whole: add --checkpoint 1536", text)
+        self.call("eval", self.run, "--checkpoint", 1536, "--episodes", 2)
+
     def test_damaged_ones_are_not_offered(self):
         for step in self.checkpoints():
             (self.run / "checkpoints" / f"step_{step}" / "optimizer.safetensors").write_bytes(b"x")
