@@ -1,0 +1,36 @@
+// What turns requests into routes, many instances in one call: the oracle's network, or insertion
+// alone.
+//
+// Thread safety: one caller at a time.
+// Determinism: the routes of an instance depend on the instance alone, not on the others of the
+// call, nor on threads or chunks (on CPU).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "flotilla/core/thread_pool.h"
+#include "flotilla/domains/dvrp/routes.h"
+
+namespace flotilla::dvrp {
+
+struct Tour {
+  std::vector<Route> routes;
+  double cost = 0;  // minutes; infinity: no routes were found
+};
+
+class Router {
+ public:
+  virtual ~Router() = default;
+  virtual std::string name() const = 0;
+  // REQUIRES: as many tours as instances, and instances of the router's city.
+  virtual void route(std::span<const Instance* const> instances, std::span<Tour> tours) = 0;
+};
+
+// Every request where it costs least, those first that would suffer most from waiting; on the
+// threads of `pool`, which must outlive the router.
+std::unique_ptr<Router> make_insertion_router(ThreadPool& pool);
+
+}  // namespace flotilla::dvrp
