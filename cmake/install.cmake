@@ -32,8 +32,8 @@ if(TARGET flotilla_torch)
     flotilla_library INTERFACE
     $<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/${CMAKE_INSTALL_LIBDIR}>)
   # libtorch may lie outside of the folders that every program searches.
-  set_target_properties(flotilla_torch PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
-  install(TARGETS flotilla_torch)
+  set_target_properties(flotilla_torch flotilla_torch_dvrp PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS flotilla_torch flotilla_torch_dvrp)
 endif()
 
 install(EXPORT flotilla NAMESPACE flotilla:: FILE flotillaTargets.cmake DESTINATION ${package_dir})

@@ -124,6 +124,7 @@ void add_bench_command(CLI::App& app, Program& program) {
       [&program, state] { bench_env(program, state->env, state->flags.config(), state->json); });
   add_bench_ppo_command(*bench, program);
   add_bench_search_command(*bench);
+  add_bench_oracle_command(*bench);
 }
 
 }  // namespace flotilla

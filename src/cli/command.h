@@ -25,6 +25,7 @@ void add_export_command(CLI::App& app, Program& program);
 void add_bench_command(CLI::App& app, Program& program);
 void add_bench_ppo_command(CLI::App& bench, Program& program);  // of the bench command
 void add_bench_search_command(CLI::App& bench);
+void add_bench_oracle_command(CLI::App& bench);
 void add_check_command(CLI::App& app, Program& program);
 void add_doctor_command(CLI::App& app, Program& program);
 void add_cage2_command(CLI::App& app, Program& program);  // what only that domain has

@@ -1,5 +1,5 @@
-// Opens the plugin that holds everything of libtorch. Linking it would cost every program 0.7 s
-// and 164 MB before main().
+#include "flotilla/nn/torch_loader.h"
+
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -15,9 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFile = "libflotilla_torch.so";
 constexpr const char* kMissing =
-    "this build has no libtorch, which the policy needs: apt-get install libtorch-dev (or pass "
+    "this build has no libtorch, which this needs: apt-get install libtorch-dev (or pass "
     "-DCMAKE_PREFIX_PATH of another libtorch to CMake) and build again";
 
 void set_unless_set(const char* name, const char* value) { setenv(name, value, 0); }
@@ -39,11 +38,11 @@ void prepare_environment() {
 
 // Beside the program, or above it, where the programs of the tests look. Installed, it is found by
 // its bare name in the run path of the program (cmake/install.cmake).
-fs::path find_file() {
+fs::path find_file(const std::string& name) {
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (const fs::path& place : {folder, folder.parent_path()}) {
-    if (!place.empty() && fs::exists(place / kFile, error)) return place / kFile;
+    if (!place.empty() && fs::exists(place / name, error)) return place / name;
   }
   return {};
 }
@@ -53,24 +52,26 @@ std::string last_refusal() {
   return text != nullptr ? text : "unknown reason";
 }
 
-MakeTorchPolicy* open_plugin() {
-  prepare_environment();
-  const fs::path file = find_file();
-  void* plugin = dlopen(file.empty() ? kFile : file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (plugin == nullptr) {
-    const std::string why = last_refusal();  // begins with the file that could not be opened
-    if (why.starts_with(kFile)) throw Error(ErrorCode::kUsage, kMissing);
-    throw Error(ErrorCode::kUsage, "cannot open libtorch: " + why);
-  }
-  void* factory = dlsym(plugin, kMakeTorchPolicy);
-  if (factory == nullptr) throw Error(ErrorCode::kUsage, "not our plugin: " + last_refusal());
-  return reinterpret_cast<MakeTorchPolicy*>(factory);
-}
-
 }  // namespace
 
+void* open_torch_plugin(const std::string& name, const char* function) {
+  prepare_environment();
+  const fs::path file = find_file(name);
+  void* plugin = dlopen(file.empty() ? name.c_str() : file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (plugin == nullptr) {
+    const std::string why = last_refusal();  // begins with the file that could not be opened
+    if (why.starts_with(name)) throw Error(ErrorCode::kUsage, kMissing);
+    throw Error(ErrorCode::kUsage, "cannot open libtorch: " + why);
+  }
+  void* address = dlsym(plugin, function);
+  if (address == nullptr) throw Error(ErrorCode::kUsage, "not our plugin: " + last_refusal());
+  return address;
+}
+
 std::unique_ptr<Policy> make_torch_policy(const NetworkSpec& spec, const PolicyOptions& options) {
-  static MakeTorchPolicy* const make = open_plugin();  // tried again after it threw
+  // Tried again after it threw.
+  static auto* const make = reinterpret_cast<MakeTorchPolicy*>(
+      open_torch_plugin("libflotilla_torch.so", kMakeTorchPolicy));
   return std::unique_ptr<Policy>(make(spec, options));
 }
 

@@ -37,7 +37,12 @@ struct Problem {
 // A vehicle's nodes with the depot at both ends; when it is where, and how late it may be there.
 class Vehicle {
  public:
-  explicit Vehicle(const Problem& problem) : problem_(&problem), nodes_{0, 0} { update(); }
+  explicit Vehicle(const Problem& problem, const Route& route = {})
+      : problem_(&problem), nodes_{0} {
+    nodes_.insert(nodes_.end(), route.begin(), route.end());
+    nodes_.push_back(0);
+    update();
+  }
 
   bool empty() const { return nodes_.size() == 2; }
   const std::vector<int>& nodes() const { return nodes_; }
@@ -160,6 +165,16 @@ class Plan {
   explicit Plan(const Problem& problem)
       : problem_(&problem), vehicle_of_(static_cast<size_t>(problem.requests()), -1) {}
 
+  Plan(const Problem& problem, const std::vector<Route>& routes) : Plan(problem) {
+    for (const Route& route : routes) {
+      vehicles_.emplace_back(problem, route);
+      for (const int node : route) {
+        of(Instance::request_of(node)) = static_cast<int>(vehicles_.size()) - 1;
+      }
+    }
+    keep_one_empty();
+  }
+
   double cost() const { return cost_; }
   std::vector<Route> routes() const {
     std::vector<Route> routes;
@@ -189,6 +204,10 @@ class Plan {
   // Puts requests where they cost least, those first that would suffer most from waiting: the
   // difference between their best and second-best vehicle. `noise` above 0 blurs the costs.
   bool insert_all(std::vector<int> requests, double noise, Rng& rng);
+
+  // Each takes place if it shortens the routes.
+  bool relocate(int request);
+  bool exchange(int a, int b);
 
  private:
   int& of(int request) { return vehicle_of_[static_cast<size_t>(request)]; }
@@ -243,6 +262,57 @@ bool Plan::insert_all(std::vector<int> requests, double noise, Rng& rng) {
     requests.erase(requests.begin() + static_cast<std::ptrdiff_t>(chosen));
   }
   return true;
+}
+
+constexpr double kLess = 1e-6;  // minutes that count
+
+bool Plan::relocate(int request) {
+  const auto from = static_cast<size_t>(of(request));
+  const double saved = vehicles_[from].saving(request);
+  const Vehicle before = vehicles_[from];
+  vehicles_[from].remove(request);
+  Vehicle::Place best;
+  size_t into = from;
+  bool tried_empty = false;
+  for (size_t v = 0; v < vehicles_.size() && vehicles_[from].in_time(); ++v) {
+    if (vehicles_[v].empty() && std::exchange(tried_empty, true)) continue;
+    const Vehicle::Place place = vehicles_[v].best_place(request);
+    if (place.extra >= best.extra) continue;
+    best = place;
+    into = v;
+  }
+  if (best.extra >= saved - kLess) {
+    vehicles_[from] = before;
+    return false;
+  }
+  vehicles_[into].insert(request, best);
+  of(request) = static_cast<int>(into);
+  cost_ += best.extra - saved;
+  keep_one_empty();
+  return true;
+}
+
+bool Plan::exchange(int a, int b) {
+  const auto of_a = static_cast<size_t>(of(a)), of_b = static_cast<size_t>(of(b));
+  const double saved = vehicles_[of_a].saving(a) + vehicles_[of_b].saving(b);
+  const Vehicle before_a = vehicles_[of_a], before_b = vehicles_[of_b];
+  vehicles_[of_a].remove(a);
+  vehicles_[of_b].remove(b);
+  if (vehicles_[of_a].in_time() && vehicles_[of_b].in_time()) {
+    const Vehicle::Place place_a = vehicles_[of_b].best_place(a);
+    const Vehicle::Place place_b = vehicles_[of_a].best_place(b);
+    const double extra = place_a.extra + place_b.extra;
+    if (extra < saved - kLess) {
+      vehicles_[of_b].insert(a, place_a);
+      vehicles_[of_a].insert(b, place_b);
+      std::swap(of(a), of(b));
+      cost_ += extra - saved;
+      return true;
+    }
+  }
+  vehicles_[of_a] = before_a;
+  vehicles_[of_b] = before_b;
+  return false;
 }
 
 // Which requests to take out and put in again.
@@ -328,6 +398,31 @@ Solution solve(const Instance& instance, const SolveOptions& options) {
     if (current.cost() < best.cost() - 1e-9) best = current;
   }
   Solution solution{.routes = best.routes(), .cost = 0, .iterations = i};
+  solution.cost = cost_of(instance, solution.routes);
+  return solution;
+}
+
+Solution improve(const Instance& instance, const std::vector<Route>& routes, int passes) {
+  // Requests at other times of the day do not meet.
+  constexpr float kApart = 60;
+  const Problem problem(instance);
+  Plan plan(problem, routes);
+  const int requests = problem.requests();
+  Solution solution;
+  bool better = true;
+  for (; better && solution.iterations < passes; ++solution.iterations) {
+    better = false;
+    for (int a = 0; a < requests; ++a) better = plan.relocate(a) || better;
+    for (int a = 0; a < requests; ++a) {
+      for (int b = a + 1; b < requests; ++b) {
+        const float apart = problem.window(Instance::pickup_of(a)).early -
+                            problem.window(Instance::pickup_of(b)).early;
+        if (std::abs(apart) > kApart || plan.together(a, b)) continue;
+        better = plan.exchange(a, b) || better;
+      }
+    }
+  }
+  solution.routes = plan.routes();
   solution.cost = cost_of(instance, solution.routes);
   return solution;
 }

@@ -26,4 +26,8 @@ struct Solution {
 // Determinism: by iterations, the same instance and options give the same routes.
 Solution solve(const Instance& instance, const SolveOptions& options);
 
+// Moves requests to other places, and exchanges two between vehicles, as long as that shortens the
+// routes; at most `passes` times over all of them. REQUIRES: routes without fault.
+Solution improve(const Instance& instance, const std::vector<Route>& routes, int passes);
+
 }  // namespace flotilla::dvrp

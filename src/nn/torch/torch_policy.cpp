@@ -1,19 +1,16 @@
 // The policy on libtorch: any width, CPU or CUDA. The one source file that sees libtorch.
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
-#include <dlfcn.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/version.h>
 
 #include <cstring>
-#include <mutex>
 
 #include "flotilla/core/error.h"
 #include "flotilla/nn/optimiser_state.h"
 #include "flotilla/nn/torch/distribution.h"
 #include "flotilla/nn/torch/host_batch.h"
+#include "flotilla/nn/torch/libtorch.h"
 #include "flotilla/nn/torch/network.h"
 #include "flotilla/nn/torch/plugin.h"
 #include "flotilla/nn/torch/sampling.h"
@@ -22,6 +19,8 @@ namespace flotilla {
 namespace {
 
 using torch_nn::Array;
+using torch_nn::guarded;
+using torch_nn::loaded_function;
 using torch_nn::Range;
 
 // A matrix product may round a row differently when its shape or the row's place changes. So a row
@@ -29,47 +28,11 @@ using torch_nn::Range;
 constexpr int kCpuTile = 64, kCudaTile = 1024;
 constexpr size_t kLeastShard = 512, kMaxShards = 4;
 
-// The messages of libtorch hold a stack trace; ours are one line.
-template <class F>
-auto guarded(F&& call) -> decltype(call()) {
-  try {
-    return call();
-  } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    throw Error(ErrorCode::kInternal, "libtorch: " + text.substr(0, text.find('\n')));
-  }
-}
-
-template <class F>
-F* loaded_function(const char* name) {
-  return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
-}
-
-// All threads are ours: libraries keep to the one that calls them.
-void use_one_thread() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    at::set_num_threads(1);
-    at::set_num_interop_threads(1);
-    if (auto* set = loaded_function<void(int)>("openblas_set_num_threads")) set(1);
-  });
-}
-
 std::string blas_name() {
   if (auto* core = loaded_function<char*()>("openblas_get_corename")) {
     return std::string("OpenBLAS ") + core();
   }
   return at::hasMKL() ? "MKL" : "BLAS without a name";
-}
-
-at::Device device_of(const std::string& name) {
-  if (name == "cpu") return at::kCPU;
-  if (name != "cuda") throw Error(ErrorCode::kUsage, "device: expected cpu or cuda, got " + name);
-  if (!at::hasCUDA()) {
-    throw Error(ErrorCode::kUsage,
-                "device cuda: libtorch " TORCH_VERSION " finds no CUDA here; use device=cpu");
-  }
-  return {at::kCUDA, 0};
 }
 
 class TorchPolicy final : public Policy {
@@ -129,7 +92,7 @@ class TorchPolicy final : public Policy {
 
 TorchPolicy::TorchPolicy(const NetworkSpec& spec, const PolicyOptions& options)
     : Policy(spec),
-      device_(device_of(options.device)),
+      device_(torch_nn::device_of(options.device)),
       tile_(device_.is_cuda() ? kCudaTile : kCpuTile),
       network_(spec, device_),
       m_(at::zeros_like(network_.flat())),
@@ -428,8 +391,8 @@ void TorchPolicy::set_optimiser(const Tensors& tensors) {
 
 extern "C" [[gnu::visibility("default")]] flotilla::Policy* flotilla_make_torch_policy(
     const flotilla::NetworkSpec& spec, const flotilla::PolicyOptions& options) {
-  return flotilla::guarded([&]() -> flotilla::Policy* {
-    flotilla::use_one_thread();
+  return flotilla::torch_nn::guarded([&]() -> flotilla::Policy* {
+    flotilla::torch_nn::use_one_thread();
     return new flotilla::TorchPolicy(spec, options);
   });
 }

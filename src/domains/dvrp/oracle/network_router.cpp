@@ -1,0 +1,206 @@
+#include "flotilla/domains/dvrp/oracle/network_router.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "flotilla/domains/dvrp/oracle/decoding.h"
+#include "flotilla/domains/dvrp/oracle/packed.h"
+#include "flotilla/domains/dvrp/solver.h"
+
+namespace flotilla::dvrp {
+namespace {
+
+// Rows of a tile: enough to use every panel of weights often, few enough to stay in the cache.
+constexpr int kTileRows = 128;
+
+// The instances [first, first + count) of a call.
+struct Share {
+  size_t first = 0, count = 0;
+  int rows = 0, largest = 0;
+};
+
+std::vector<Share> cut(std::span<const Instance* const> instances) {
+  std::vector<Share> shares;
+  for (size_t i = 0; i < instances.size(); ++i) {
+    const int nodes = instances[i]->nodes();
+    if (shares.empty() || shares.back().rows + nodes > kTileRows) {
+      shares.push_back({.first = i, .count = 0, .rows = 0, .largest = 0});
+    }
+    Share& share = shares.back();
+    ++share.count;
+    share.rows += nodes;
+    share.largest = std::max(share.largest, nodes);
+  }
+  return shares;
+}
+
+// What one thread needs.
+class Worker {
+ public:
+  Worker(const PackedNetwork& network, const OracleKernels& kernels, const DecodeOptions& options)
+      : network_(network), kernels_(kernels), options_(options) {}
+
+  void route(std::span<const Instance* const> instances, const Share& share,
+             std::span<Tour> tours) {
+    encode(instances.subspan(share.first, share.count), share);
+    for (size_t i = 0; i < share.count; ++i) {
+      cache_of_ = cache_.data() + static_cast<size_t>(begin_[i]) * kCacheWidth;
+      graph_of_ = graph_.data() + i * kOracleWidth;
+      const size_t index = share.first + i;
+      Rng rng(options_.seed, stream_of(Purpose::kPolicy, index));
+      tours[index] = best_tour(*instances[index], rng);
+    }
+  }
+
+ private:
+  void encode(std::span<const Instance* const> instances, const Share& share);
+  Tour best_tour(const Instance& instance, Rng& rng);
+  void score();
+  int choose(Rng& rng);
+
+  const PackedNetwork& network_;
+  const OracleKernels& kernels_;
+  const DecodeOptions& options_;
+  std::vector<float> work_, cache_, graph_, demand_, early_, late_, scores_;
+  std::vector<int> cell_, begin_;
+  const float *cache_of_ = nullptr, *graph_of_ = nullptr;  // of the instance that is decoded
+  Decoding decoding_;
+};
+
+void Worker::encode(std::span<const Instance* const> instances, const Share& share) {
+  cell_.clear();
+  demand_.clear();
+  early_.clear();
+  late_.clear();
+  begin_.assign(1, 0);
+  for (const Instance* instance : instances) {
+    for (int node = 0; node < instance->nodes(); ++node) {
+      const Window window = instance->window(node);
+      cell_.push_back(instance->cell(node));
+      demand_.push_back(node == 0 ? 0.0F : Instance::is_pickup(node) ? 1.0F : -1.0F);
+      early_.push_back(scaled_time(window.early));
+      late_.push_back(scaled_time(window.late));
+    }
+    begin_.push_back(static_cast<int>(cell_.size()));
+  }
+  const auto rows = static_cast<size_t>(share.rows);
+  const auto grow = [](std::vector<float>& memory, size_t size) {
+    if (memory.size() < size) memory.resize(size);
+  };
+  grow(work_, kernels_.work_size(share.rows, share.largest));
+  grow(cache_, rows * kCacheWidth);
+  grow(graph_, share.count * kOracleWidth);
+  grow(scores_, static_cast<size_t>(share.largest) + 16);
+  kernels_.encode(network_,
+                  {.instances = static_cast<int>(share.count),
+                   .begin = begin_.data(),
+                   .cell = cell_.data(),
+                   .demand = demand_.data(),
+                   .early = early_.data(),
+                   .late = late_.data(),
+                   .cache = cache_.data(),
+                   .graph = graph_.data()},
+                  work_.data());
+}
+
+void Worker::score() {
+  const std::span<const int> allowed = decoding_.allowed();
+  kernels_.score(network_,
+                 {.cache = cache_of_,
+                  .graph = graph_of_,
+                  .nodes = allowed.data(),
+                  .count = static_cast<int>(allowed.size()),
+                  .current = decoding_.current(),
+                  .scalars = {scaled_seats(decoding_.free_seats()), scaled_time(decoding_.time()),
+                              scaled_step(decoding_.step())},
+                  .scores = scores_.data()},
+                 work_.data());
+}
+
+// Index into allowed().
+int Worker::choose(Rng& rng) {
+  const size_t count = decoding_.allowed().size();
+  if (count == 1) return 0;
+  score();
+  const auto end = scores_.begin() + static_cast<std::ptrdiff_t>(count);
+  if (!options_.sampled)
+    return static_cast<int>(std::max_element(scores_.begin(), end) - scores_.begin());
+  double sum = 0;
+  for (size_t i = 0; i < count; ++i) {
+    scores_[i] = std::exp(kOracleClip * (std::tanh(scores_[i]) - 1));
+    sum += static_cast<double>(scores_[i]);
+  }
+  double left = rng.uniform() * sum;
+  for (size_t i = 0; i + 1 < count; ++i) {
+    left -= static_cast<double>(scores_[i]);
+    if (left < 0) return static_cast<int>(i);
+  }
+  return static_cast<int>(count) - 1;
+}
+
+Tour Worker::best_tour(const Instance& instance, Rng& rng) {
+  decoding_.begin(instance);
+  std::vector<int> firsts(decoding_.allowed().begin(), decoding_.allowed().end());
+  if (options_.sampled) {
+    if (!firsts.empty()) firsts = {firsts[static_cast<size_t>(choose(rng))]};
+  } else if (firsts.size() > 1) {
+    score();
+    std::vector<std::pair<float, int>> ranked;
+    for (size_t i = 0; i < firsts.size(); ++i) ranked.emplace_back(-scores_[i], firsts[i]);
+    const size_t starts = std::min(firsts.size(), static_cast<size_t>(options_.starts));
+    std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(starts),
+                      ranked.end());
+    firsts.clear();
+    for (size_t i = 0; i < starts; ++i) firsts.push_back(ranked[i].second);
+  }
+  Tour best = decoding_.tour();  // of no requests, or none that can be served
+  for (const int first : firsts) {
+    decoding_.begin(instance);
+    decoding_.go(first);
+    while (!decoding_.done()) {
+      decoding_.go(decoding_.allowed()[static_cast<size_t>(choose(rng))]);
+    }
+    Tour tour = decoding_.tour();
+    if (tour.cost < best.cost) best = std::move(tour);
+  }
+  if (options_.improve > 0 && std::isfinite(best.cost)) {
+    Solution better = improve(instance, best.routes, options_.improve);
+    best = {.routes = std::move(better.routes), .cost = better.cost};
+  }
+  return best;
+}
+
+class NetworkRouter final : public Router {
+ public:
+  NetworkRouter(const OracleWeights& weights, const City& city, const DecodeOptions& options,
+                ThreadPool& pool)
+      : pool_(pool), options_(options), packed_(weights.tensors, city, oracle_kernels()) {
+    for (int i = 0; i < pool.threads(); ++i) {
+      workers_.emplace_back(packed_.network(), oracle_kernels(), options_);
+    }
+  }
+
+  std::string name() const override { return std::string("network, ") + oracle_kernels().name; }
+  void route(std::span<const Instance* const> instances, std::span<Tour> tours) override {
+    const std::vector<Share> shares = cut(instances);
+    pool_.for_each(static_cast<int>(shares.size()), [&](int thread, int i) {
+      workers_[static_cast<size_t>(thread)].route(instances, shares[static_cast<size_t>(i)], tours);
+    });
+  }
+
+ private:
+  ThreadPool& pool_;
+  const DecodeOptions options_;
+  const PackedOracle packed_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Router> make_network_router(const OracleWeights& weights, const City& city,
+                                            const DecodeOptions& options, ThreadPool& pool) {
+  return std::make_unique<NetworkRouter>(weights, city, options, pool);
+}
+
+}  // namespace flotilla::dvrp

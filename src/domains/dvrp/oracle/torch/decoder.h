@@ -1,0 +1,234 @@
+// Tours of many instances at once, node by node, by the rules of Decoding: the same arithmetic in
+// single precision, so that both allow the same nodes.
+//
+// On CUDA the encoder and a block of decoding steps are captured as graphs and replayed: a step is
+// some forty small kernels, whose launches would take most of the time.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <vector>
+
+#include "flotilla/domains/dvrp/oracle/decoding.h"
+#include "flotilla/domains/dvrp/oracle/torch/network.h"
+#include "flotilla/domains/dvrp/oracle/torch_oracle.h"
+
+#ifdef FLOTILLA_CUDA
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace flotilla::dvrp::torch_oracle {
+
+// A batch on the device.
+struct Nodes {
+  Array cell, early, late;  // [instances, nodes]
+  Array real;               // [instances, nodes]: 1 where there is a node
+  Array missing;            // [instances, requests]: where there is no request
+
+  Nodes(int64_t instances, int64_t nodes, at::Device device)
+      : cell(at::zeros({instances, nodes}, at::device(device).dtype(at::kLong))),
+        early(at::zeros({instances, nodes}, at::device(device))),
+        late(at::zeros({instances, nodes}, at::device(device))),
+        real(at::zeros({instances, nodes}, at::device(device))),
+        missing(at::zeros({instances, nodes / 2}, at::device(device).dtype(at::kBool))) {}
+
+  void fill(const NodeBatch& batch) {
+    const auto copy = [](const auto& from, Array& to, at::ScalarType type) {
+      using Value = typename std::decay_t<decltype(from)>::value_type;
+      to.copy_(at::from_blob(const_cast<Value*>(from.data()), to.sizes(), at::dtype(type)));
+    };
+    copy(batch.cell, cell, at::kLong);
+    copy(batch.early, early, at::kFloat);
+    copy(batch.late, late, at::kFloat);
+    const Array requests = at::empty({batch.instances, 1}, at::kLong);
+    for (int i = 0; i < batch.instances; ++i) {
+      requests.data_ptr<int64_t>()[i] = batch.requests[static_cast<size_t>(i)];
+    }
+    const Array here = requests.to(cell.device());
+    const Array number = at::arange(cell.size(1), here.options());
+    real.copy_(number.unsqueeze(0).le(2 * here));
+    const Array request = at::arange(missing.size(1), here.options());
+    missing.copy_(request.unsqueeze(0).ge(here));
+  }
+};
+
+// The features of nodes, [instances, nodes, cells + 3].
+inline Array features(const Nodes& nodes, const Array& ways) {
+  const int64_t count = nodes.cell.size(1);
+  const Array number = at::arange(count, nodes.cell.options());
+  const Array demand = at::where(number.eq(0), at::zeros_like(number), number.remainder(2) * 2 - 1);
+  const auto column = [](const Array& minutes) {
+    return ((minutes - kDay / 2) / 240).unsqueeze(2);
+  };
+  return at::cat(
+      {ways.index({nodes.cell}) / 20, demand.to(at::kFloat).expand(nodes.cell.sizes()).unsqueeze(2),
+       column(nodes.early), column(nodes.late)},
+      2);
+}
+
+class Decoder {
+ public:
+  Decoder(Network& network, const Array& ways, int64_t instances, int64_t nodes)
+      : network_(network),
+        ways_(ways),
+        nodes_(instances, nodes, ways.device()),
+        current_(at::zeros({instances}, long_options())),
+        time_(at::zeros({instances}, ways.options())),
+        step_(at::zeros({1}, long_options())),
+        status_(at::zeros({instances, nodes / 2}, long_options())),
+        done_(at::zeros({instances}, ways.options().dtype(at::kBool))),
+        chosen_(at::zeros({kMaxDecodeSteps + kBlock, instances}, long_options())),
+        noise_(at::zeros({kBlock, instances, nodes}, ways.options())),
+        sampled_(at::zeros({1}, ways.options().dtype(at::kBool))) {}
+
+  std::vector<std::vector<int>> decode(const NodeBatch& batch, bool sampled, uint64_t seed) {
+    const c10::NoGradGuard no_gradients;
+    nodes_.fill(batch);
+    sampled_.fill_(sampled);
+    auto generator = at::globalContext().defaultGenerator(ways_.device());
+    if (sampled) generator.set_current_seed(seed);
+    run_begin();
+    for (int first = 0; first < kMaxDecodeSteps; first += kBlock) {
+      if (sampled) noise_.copy_(-(-noise_.uniform_(1e-10, 1).log()).log());
+      run_block();
+      if (done_.all().item<bool>()) break;
+    }
+    return take();
+  }
+
+ private:
+  static constexpr int kBlock = 8;  // steps of a graph
+  enum { kWaiting, kOnBoard, kDelivered };
+
+  at::TensorOptions long_options() const { return ways_.options().dtype(at::kLong); }
+
+  void begin() {
+    encoded_ = network_.encode(features(nodes_, ways_), nodes_.real, false);
+    // Minutes between nodes, [instances, from, to].
+    way_ = ways_.index({nodes_.cell.unsqueeze(2), nodes_.cell.unsqueeze(1)});
+    current_.zero_();
+    time_.zero_();
+    step_.zero_();
+    status_.copy_(nodes_.missing.to(at::kLong) * kDelivered);
+    done_.copy_(status_.eq(kDelivered).all(1));
+    chosen_.zero_();
+  }
+
+  static Array pickups(const Array& x) { return x.slice(-1, 1, x.size(-1), 2); }
+  static Array dropoffs(const Array& x) { return x.slice(-1, 2, x.size(-1), 2); }
+
+  void step(int in_block) {
+    const int64_t count = current_.size(0), n = nodes_.cell.size(1);
+    const Array index = current_.view({count, 1, 1}).expand({count, 1, n});
+    const Array arrival = time_.unsqueeze(1) + way_.gather(1, index).squeeze(1);
+    const Array start = at::maximum(arrival, nodes_.early);
+    const Array waiting = status_.eq(kWaiting), on_board = status_.eq(kOnBoard);
+    const Array in_time = arrival.le(nodes_.late);
+    // From every pickup to every drop-off.
+    const Array reach = (pickups(start).unsqueeze(2) + dropoffs(way_.slice(1, 1, n, 2)))
+                            .le(dropoffs(nodes_.late).unsqueeze(1));
+    const Array all_reached = reach.logical_or(on_board.logical_not().unsqueeze(1)).all(2);
+    const Array seats = kCapacity - on_board.sum(1);
+    const Array pick = waiting.logical_and(pickups(in_time))
+                           .logical_and(reach.diagonal(0, 1, 2))
+                           .logical_and(all_reached)
+                           .logical_and(seats.gt(0).unsqueeze(1));
+    const Array drop = on_board.logical_and(dropoffs(in_time));
+    const Array depot = current_.ne(0).logical_and(drop.any(1).logical_not());
+    const Array stops = at::stack({pick, drop}, 2).flatten(1);
+    done_.logical_or_(stops.any(1).logical_or(depot).logical_not());  // nothing is allowed
+    const Array allowed = at::cat({depot.logical_or(done_).unsqueeze(1), stops}, 1);
+
+    const Array scalars = at::stack({seats.to(at::kFloat) / 8, (time_ - kDay / 2) / 240,
+                                     step_.to(at::kFloat).expand({count}) / 60},
+                                    1);
+    const Array scores =
+        network_.scores(encoded_, current_.unsqueeze(1), scalars.unsqueeze(1), allowed.unsqueeze(1))
+            .squeeze(1);
+    const Array drawn = scores.tanh() * kOracleClip + noise_[in_block];
+    const Array chosen =
+        at::where(sampled_, drawn, scores).masked_fill(allowed.logical_not(), -INFINITY).argmax(1);
+    chosen_.index_copy_(0, step_, chosen.unsqueeze(0));
+
+    const Array home = chosen.eq(0).unsqueeze(1);
+    const Array request = (chosen - 1).clamp_min(0).div(2, "floor").unsqueeze(1);
+    const Array back = at::where(home.logical_and(on_board), at::zeros_like(status_), status_);
+    const Array now =
+        at::where(home, back.gather(1, request), 2 - chosen.remainder(2).unsqueeze(1));
+    status_.copy_(back.scatter(1, request, now));
+    time_.copy_(at::where(home.squeeze(1), at::zeros_like(time_),
+                          start.gather(1, chosen.unsqueeze(1)).squeeze(1)));
+    current_.copy_(chosen);
+    done_.logical_or_(home.squeeze(1).logical_and(status_.eq(kDelivered).all(1)));
+    step_.add_(1);
+  }
+
+  void block() {
+    for (int i = 0; i < kBlock; ++i) step(i);
+  }
+
+  // By instance, up to the depot behind the last stop.
+  std::vector<std::vector<int>> take() const {
+    const Array here = chosen_.to(at::kCPU).t().contiguous();
+    const int64_t* at = here.data_ptr<int64_t>();
+    std::vector<std::vector<int>> tours;
+    for (int64_t i = 0; i < here.size(0); ++i, at += here.size(1)) {
+      int64_t length = here.size(1);
+      while (length > 0 && at[length - 1] == 0) --length;
+      std::vector<int>& tour = tours.emplace_back(at, at + length);
+      if (length > 0) tour.push_back(0);
+    }
+    return tours;
+  }
+
+#ifdef FLOTILLA_CUDA
+  template <class F>
+  void run(at::cuda::CUDAGraph& graph, bool& captured, const F& work) {
+    if (!ways_.is_cuda()) return work();
+    if (captured) return graph.replay();
+    // Once by itself, so that libraries have made what they keep; then recorded, on a stream that
+    // is not the default one.
+    const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
+    c10::cuda::getCurrentCUDAStream().synchronize();
+    {
+      const c10::cuda::CUDAStreamGuard guard(stream);
+      work();
+      stream.synchronize();
+      graph.capture_begin();
+      work();
+      graph.capture_end();
+    }
+    stream.synchronize();
+    captured = true;
+  }
+  void run_begin() {
+    run(begin_graph_, begin_captured_, [this] { begin(); });
+    if (ways_.is_cuda()) begin_graph_.replay();
+  }
+  void run_block() {
+    if (ways_.is_cuda() && !block_captured_) {
+      run(block_graph_, block_captured_, [this] { block(); });
+      begin_graph_.replay();  // the block was tried out on the state
+    }
+    run(block_graph_, block_captured_, [this] { block(); });
+  }
+  at::cuda::CUDAGraph begin_graph_, block_graph_;
+  bool begin_captured_ = false, block_captured_ = false;
+#else
+  void run_begin() { begin(); }
+  void run_block() { block(); }
+#endif
+
+  Network& network_;
+  const Array ways_;  // minutes between cells
+  Nodes nodes_;
+  Encoded encoded_;
+  Array way_;
+  Array current_, time_, step_, status_, done_;
+  Array chosen_;  // [steps, instances]
+  Array noise_, sampled_;
+};
+
+}  // namespace flotilla::dvrp::torch_oracle

@@ -1,0 +1,13 @@
+// Opens the plugins that hold everything of libtorch. Linking it would cost every program 0.7 s
+// and 164 MB before main().
+#pragma once
+
+#include <string>
+
+namespace flotilla {
+
+// The address of a function in a plugin, a shared object beside the program. Throws Error(kUsage)
+// when there is none, or no libtorch.
+void* open_torch_plugin(const std::string& name, const char* function);
+
+}  // namespace flotilla

@@ -1,0 +1,431 @@
+// The routing oracle: its rules, its arithmetic against a slow twin, and the tours it makes.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "flotilla/core/error.h"
+#include "flotilla/domains/dvrp/generate.h"
+#include "flotilla/domains/dvrp/oracle/batch.h"
+#include "flotilla/domains/dvrp/oracle/network_router.h"
+#include "flotilla/domains/dvrp/oracle/packed.h"
+#include "flotilla/domains/dvrp/oracle/torch_router.h"
+#include "flotilla/domains/dvrp/solver.h"
+#include "flotilla/nn/fused/kernel.h"
+
+namespace flotilla::dvrp {
+namespace {
+
+const Data& data() {
+  static const Data made = generate_data({});
+  return made;
+}
+
+// A prefix of a day with some windows shifted: what the oracle is asked in training.
+Instance draw_prefix(int requests, uint64_t seed) {
+  Rng rng(seed, stream_of(Purpose::kTest, 1));
+  Instance instance = draw_instance(data(), requests, rng);
+  for (Request& request : instance.requests) {
+    if (rng.chance(0.5))
+      request = shifted(request, shift_of(static_cast<int>(rng.below(kActions))));
+  }
+  return instance;
+}
+
+// Weights with normalisers that do something.
+OracleWeights random_weights(uint64_t seed) {
+  OracleWeights weights{.tensors = initial_oracle(data().city.size(), seed),
+                        .city = city_hash(data().city),
+                        .origin = "test"};
+  Rng rng(seed, stream_of(Purpose::kTest, 2));
+  for (Tensor& tensor : weights.tensors) {
+    if (tensor.name.find(".norm") == std::string::npos) continue;
+    for (float& value : tensor.data) value += static_cast<float>(rng.uniform(0, 0.5));
+  }
+  return weights;
+}
+
+// The network straight from its formulas, in double precision, nothing folded.
+class Twin {
+ public:
+  using Row = std::vector<double>;
+  using Rows = std::vector<Row>;
+
+  Twin(const Tensors& weights, const Instance& instance) : weights_(weights) {
+    for (int node = 0; node < instance.nodes(); ++node) x_.push_back(embed(instance, node));
+    for (int k = 0; k < kOracleLayers; ++k) {
+      const std::string layer = "layer." + std::to_string(k) + ".";
+      const Rows mixed = attend_all(layer);
+      for (size_t i = 0; i < x_.size(); ++i) {
+        x_[i] = norm(layer + "norm1", sum(x_[i], linear(layer + "out", mixed[i])));
+        Row wide = linear(layer + "wide", x_[i]);
+        for (double& value : wide) value = std::max(value, 0.0);
+        x_[i] = norm(layer + "norm2", sum(x_[i], linear(layer + "narrow", wide)));
+      }
+    }
+    Row mean(kOracleWidth);
+    for (const Row& row : x_) mean = sum(mean, row);
+    for (double& value : mean) value /= static_cast<double>(x_.size());
+    graph_ = linear("graph", mean);
+    for (const Row& row : x_) cache_.push_back(linear("cache", row));
+  }
+
+  // Before tanh.
+  double score_of(int node, const Decoding& decoding) const {
+    const Row glimpse = linear("glimpse", look(decoding));
+    double product = 0;
+    for (size_t c = 0; c < kOracleWidth; ++c) {
+      product += glimpse[c] * cache_[static_cast<size_t>(node)][2 * kOracleWidth + c];
+    }
+    return product / std::sqrt(double{kOracleWidth});
+  }
+
+ private:
+  const Tensor& tensor(const std::string& name) const { return find_tensor(weights_, name); }
+  static Row sum(const Row& a, const Row& b) {
+    Row c = a;
+    for (size_t i = 0; i < c.size(); ++i) c[i] += b[i];
+    return c;
+  }
+  Row linear(const std::string& name, const Row& x) const {
+    const Tensor& weight = tensor(name + ".weight");
+    Row y;
+    for (size_t out = 0; out < static_cast<size_t>(weight.shape[0]); ++out) {
+      double total = 0;
+      for (size_t in = 0; in < x.size(); ++in) {
+        total += static_cast<double>(weight.data[out * x.size() + in]) * x[in];
+      }
+      y.push_back(total);
+    }
+    for (const Tensor& bias : weights_) {
+      if (bias.name != name + ".bias") continue;
+      for (size_t i = 0; i < y.size(); ++i) y[i] += static_cast<double>(bias.data[i]);
+    }
+    return y;
+  }
+  Row norm(const std::string& name, Row x) const {
+    for (size_t c = 0; c < x.size(); ++c) {
+      const auto part = [&](const char* what) {
+        return static_cast<double>(tensor(name + what).data[c]);
+      };
+      x[c] =
+          (x[c] - part(".mean")) / std::sqrt(part(".var") + 1e-5) * part(".weight") + part(".bias");
+    }
+    return x;
+  }
+  Row embed(const Instance& instance, int node) const {
+    Row features;
+    for (int cell = 0; cell < instance.city->size(); ++cell) {
+      features.push_back(static_cast<double>(instance.city->minutes(instance.cell(node), cell)) /
+                         20);
+    }
+    features.push_back(node == 0 ? 0 : node % 2 == 1 ? 1 : -1);
+    const Window window = instance.window(node);
+    features.push_back((static_cast<double>(window.early) - 720) / 240);
+    features.push_back((static_cast<double>(window.late) - 720) / 240);
+    return linear("init", features);
+  }
+  // Attention of `query` to rows of keys and values that start at these columns.
+  static Row attend(const Row& query, const Rows& rows, size_t key, size_t value) {
+    Row out;
+    for (size_t head = 0; head < kOracleHeads; ++head) {
+      Row weight;
+      double total = 0;
+      for (const Row& row : rows) {
+        double product = 0;
+        for (size_t c = head * 16; c < head * 16 + 16; ++c) product += query[c] * row[key + c];
+        weight.push_back(std::exp(product / 4));
+        total += weight.back();
+      }
+      for (size_t c = head * 16; c < head * 16 + 16; ++c) {
+        double mixed = 0;
+        for (size_t i = 0; i < rows.size(); ++i) mixed += weight[i] / total * rows[i][value + c];
+        out.push_back(mixed);
+      }
+    }
+    return out;
+  }
+  Rows attend_all(const std::string& layer) const {
+    Rows qkv, mixed;
+    for (const Row& row : x_) qkv.push_back(linear(layer + "qkv", row));
+    for (const Row& row : qkv) mixed.push_back(attend(row, qkv, kOracleWidth, 2 * kOracleWidth));
+    return mixed;
+  }
+  Row look(const Decoding& decoding) const {
+    Row context = x_[static_cast<size_t>(decoding.current())];
+    context.push_back(decoding.free_seats() / 8.0);
+    context.push_back((static_cast<double>(decoding.time()) - 720) / 240);
+    context.push_back(decoding.step() / 60.0);
+    Rows open;
+    for (const int node : decoding.allowed()) open.push_back(cache_[static_cast<size_t>(node)]);
+    return attend(sum(linear("context", context), graph_), open, 0, kOracleWidth);
+  }
+
+  const Tensors& weights_;
+  Rows x_, cache_;
+  Row graph_;
+};
+
+// The kernels of one CPU on one instance.
+class Encoding {
+ public:
+  Encoding(const OracleKernels& kernels, const PackedOracle& packed, const Instance& instance)
+      : kernels_(kernels), packed_(packed) {
+    const int n = instance.nodes();
+    std::vector<int> begin = {0, n}, cell;
+    std::vector<float> demand, early, late;
+    for (int node = 0; node < n; ++node) {
+      cell.push_back(instance.cell(node));
+      demand.push_back(node == 0 ? 0.0F : Instance::is_pickup(node) ? 1.0F : -1.0F);
+      early.push_back(scaled_time(instance.window(node).early));
+      late.push_back(scaled_time(instance.window(node).late));
+    }
+    work_.resize(kernels.work_size(n, n));
+    cache_.resize(static_cast<size_t>(n) * kCacheWidth);
+    graph_.resize(kOracleWidth);
+    kernels.encode(packed.network(),
+                   {.instances = 1,
+                    .begin = begin.data(),
+                    .cell = cell.data(),
+                    .demand = demand.data(),
+                    .early = early.data(),
+                    .late = late.data(),
+                    .cache = cache_.data(),
+                    .graph = graph_.data()},
+                   work_.data());
+  }
+  std::vector<float> scores(const Decoding& decoding) {
+    const auto allowed = decoding.allowed();
+    std::vector<float> scores(allowed.size() + 16);
+    kernels_.score(packed_.network(),
+                   {.cache = cache_.data(),
+                    .graph = graph_.data(),
+                    .nodes = allowed.data(),
+                    .count = static_cast<int>(allowed.size()),
+                    .current = decoding.current(),
+                    .scalars = {scaled_seats(decoding.free_seats()), scaled_time(decoding.time()),
+                                scaled_step(decoding.step())},
+                    .scores = scores.data()},
+                   work_.data());
+    scores.resize(allowed.size());
+    return scores;
+  }
+
+ private:
+  const OracleKernels& kernels_;
+  const PackedOracle& packed_;
+  std::vector<float> work_, cache_, graph_;
+};
+
+class Kernel : public testing::TestWithParam<const OracleKernels*> {};
+
+TEST_P(Kernel, ScoresAsTheFormulasSay) {
+  const OracleKernels& kernels = *GetParam();
+  const fused::Kernels& cpu = &kernels == &kOracleAvx512 ? fused::kAvx512
+                              : &kernels == &kOracleAvx2 ? fused::kAvx2
+                                                         : fused::kPortable;
+  if (!fused::can_run(cpu)) GTEST_SKIP() << "this CPU has no " << kernels.name;
+  const OracleWeights weights = random_weights(3);
+  const PackedOracle packed(weights.tensors, data().city, kernels);
+  int compared = 0;
+  double largest = 0;
+  for (const int requests : {1, 2, 7, 30}) {
+    const Instance instance = draw_prefix(requests, static_cast<uint64_t>(requests));
+    const Twin twin(weights.tensors, instance);
+    Encoding encoding(kernels, packed, instance);
+    Decoding decoding;
+    Rng rng(1, stream_of(Purpose::kTest, 3));
+    for (decoding.begin(instance); !decoding.done();) {
+      const std::vector<float> scores = encoding.scores(decoding);
+      for (size_t i = 0; i < scores.size(); ++i) {
+        const double expected = twin.score_of(decoding.allowed()[i], decoding);
+        largest = std::max(largest, std::abs(expected));
+        ASSERT_NEAR(static_cast<double>(scores[i]), expected, 2e-5) << kernels.name;
+        ++compared;
+      }
+      decoding.go(decoding.allowed()[rng.below(static_cast<uint32_t>(scores.size()))]);
+    }
+  }
+  EXPECT_GT(compared, 300);
+  EXPECT_GT(largest, 0.1);  // so that the tolerance means something
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpus, Kernel,
+                         testing::Values(&kOracleAvx512, &kOracleAvx2, &kOraclePortable),
+                         [](const auto& kernel) { return std::string(kernel.param->name); });
+
+std::vector<const Instance*> pointers(const std::vector<Instance>& instances) {
+  std::vector<const Instance*> all;
+  for (const Instance& instance : instances) all.push_back(&instance);
+  return all;
+}
+
+std::vector<Tour> route_all(Router& router, const std::vector<Instance>& instances, size_t batch) {
+  const std::vector<const Instance*> all = pointers(instances);
+  std::vector<Tour> tours(all.size());
+  for (size_t i = 0; i < all.size(); i += batch) {
+    const size_t count = std::min(batch, all.size() - i);
+    router.route(std::span(all).subspan(i, count), std::span(tours).subspan(i, count));
+  }
+  return tours;
+}
+
+std::vector<Instance> draw_many(int count) {
+  std::vector<Instance> instances;
+  for (int i = 0; i < count; ++i)
+    instances.push_back(draw_prefix(1 + i % 30, static_cast<uint64_t>(i)));
+  return instances;
+}
+
+void expect_sound(const Instance& instance, const Tour& tour) {
+  ASSERT_EQ(fault_of(instance, tour.routes), "");
+  ASSERT_EQ(tour.cost, cost_of(instance, tour.routes));
+}
+
+TEST(Oracle, EveryTourOfTenThousandPassesTheChecker) {
+  ThreadPool pool(2);
+  const std::vector<Instance> instances = draw_many(10'000);
+  const auto router = make_network_router(random_weights(1), data().city, {}, pool);
+  const std::vector<Tour> tours = route_all(*router, instances, 512);
+  for (size_t i = 0; i < tours.size(); ++i) {
+    expect_sound(instances[i], tours[i]);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Oracle, StartsAndLocalSearchShortenSoundTours) {
+  ThreadPool pool(2);
+  const std::vector<Instance> instances = draw_many(300);
+  const OracleWeights weights = random_weights(1);
+  const auto cost_with = [&](const DecodeOptions& options) {
+    const auto router = make_network_router(weights, data().city, options, pool);
+    const std::vector<Tour> tours = route_all(*router, instances, 64);
+    double total = 0;
+    for (size_t i = 0; i < tours.size(); ++i) {
+      expect_sound(instances[i], tours[i]);
+      total += tours[i].cost;
+    }
+    return total;
+  };
+  const double greedy = cost_with({});
+  const double starts = cost_with({.starts = 8});
+  const double improved = cost_with({.improve = 10});
+  EXPECT_LT(starts, 0.995 * greedy);
+  EXPECT_LT(improved, 0.85 * greedy);
+  EXPECT_NE(cost_with({.sampled = true, .seed = 1}), cost_with({.sampled = true, .seed = 2}));
+}
+
+TEST(Oracle, ToursAreTheSameForAnyBatchAndThreads) {
+  const std::vector<Instance> instances = draw_many(120);
+  const OracleWeights weights = random_weights(2);
+  std::vector<Tour> first;
+  for (const int threads : {1, 2, 3}) {
+    ThreadPool pool(threads);
+    const auto router =
+        make_network_router(weights, data().city, {.starts = 2, .improve = 2}, pool);
+    for (const size_t batch : {1, 7, 120}) {
+      const std::vector<Tour> tours = route_all(*router, instances, batch);
+      if (first.empty()) first = tours;
+      for (size_t i = 0; i < tours.size(); ++i) {
+        ASSERT_EQ(tours[i].routes, first[i].routes) << threads << " threads, batches of " << batch;
+        ASSERT_EQ(tours[i].cost, first[i].cost);
+      }
+    }
+  }
+}
+
+// The rules again, from their text, over all nodes and without any state of the decoder.
+std::vector<int> allowed_by_text(const Instance& instance, const std::vector<int>& sequence) {
+  std::vector<int> status(instance.requests.size());  // 1: on board, 2: delivered
+  float time = 0;
+  int at = 0;
+  for (const int node : sequence) {
+    if (node == 0) {
+      time = 0;
+      for (int& each : status) each = each == 1 ? 0 : each;
+    } else {
+      time = std::max(time + instance.minutes(at, node), instance.window(node).early);
+      status[static_cast<size_t>((node - 1) / 2)] = node % 2 == 1 ? 1 : 2;
+    }
+    at = node;
+  }
+  const auto in_time = [&](int from, float when, int to) {
+    return when + instance.minutes(from, to) <= instance.window(to).late;
+  };
+  std::vector<int> allowed;
+  bool deliverable = false;
+  const auto load = std::ranges::count(status, 1);
+  for (size_t k = 0; k < status.size(); ++k) {
+    const int pickup = 2 * static_cast<int>(k) + 1;
+    if (status[k] == 1 && in_time(at, time, pickup + 1)) {
+      deliverable = true;
+      allowed.push_back(pickup + 1);
+    }
+    if (status[k] != 0 || load >= 8 || !in_time(at, time, pickup)) continue;
+    const float start =
+        std::max(time + instance.minutes(at, pickup), instance.window(pickup).early);
+    bool all = in_time(pickup, start, pickup + 1);
+    for (size_t m = 0; m < status.size(); ++m) {
+      if (status[m] == 1) all = all && in_time(pickup, start, 2 * static_cast<int>(m) + 2);
+    }
+    if (all) allowed.push_back(pickup);
+  }
+  if (at != 0 && !deliverable) allowed.push_back(0);
+  std::ranges::sort(allowed);
+  return allowed;
+}
+
+TEST(Decoding, AllowsWhatTheRulesSay) {
+  int retractions = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const Instance instance = draw_prefix(1 + static_cast<int>(seed % 30), seed);
+    Rng rng(seed, stream_of(Purpose::kTest, 4));
+    Decoding decoding;
+    std::vector<int> sequence;
+    for (decoding.begin(instance); !decoding.done();) {
+      const std::vector<int> allowed(decoding.allowed().begin(), decoding.allowed().end());
+      ASSERT_EQ(allowed, allowed_by_text(instance, sequence)) << "seed " << seed;
+      sequence.push_back(allowed[rng.below(static_cast<uint32_t>(allowed.size()))]);
+      if (sequence.back() == 0 && decoding.free_seats() < kCapacity) ++retractions;
+      decoding.go(sequence.back());
+    }
+    expect_sound(instance, decoding.tour());
+  }
+  EXPECT_GT(retractions, 20);
+}
+
+TEST(Decoding, OneThatCannotBeServedIsAFailure) {
+  Instance instance = draw_prefix(3, 5);
+  instance.requests[1].dropoff = {instance.requests[1].pickup.early - 60,
+                                  instance.requests[1].pickup.early - 30};
+  ThreadPool pool(1);
+  const auto router = make_network_router(random_weights(1), data().city, {.improve = 3}, pool);
+  EXPECT_EQ(route_all(*router, {instance}, 1)[0].cost, std::numeric_limits<double>::infinity());
+}
+
+TEST(Decoding, RoutesOfTheSolverCanBeFollowed) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const Instance instance = draw_prefix(1 + static_cast<int>(seed % 30), seed);
+    const Solution solution = solve(instance, {.iterations = 50});
+    Decoding decoding;
+    const Tour tour = tour_of(instance, sequence_of(instance, solution.routes), decoding);
+    EXPECT_NEAR(tour.cost, solution.cost, 1e-6);
+  }
+}
+
+TEST(Improve, IsAsGoodAsTheBestSingleMove) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    const Instance instance = draw_prefix(12, seed);
+    std::vector<Route> alone;
+    for (int k = 0; k < 12; ++k)
+      alone.push_back({Instance::pickup_of(k), Instance::pickup_of(k) + 1});
+    const Solution better = improve(instance, alone, 100);
+    ASSERT_EQ(fault_of(instance, better.routes), "");
+    EXPECT_LT(better.cost, 0.9 * cost_of(instance, alone));
+    // At a minimum another pass finds nothing.
+    EXPECT_EQ(improve(instance, better.routes, 100).cost, better.cost);
+  }
+}
+
+}  // namespace
+}  // namespace flotilla::dvrp
