@@ -3,6 +3,7 @@
 //   inspect    reads a city and its travellers, and says what they are like
 //   instance   draws requests to be routed
 //   solve      routes them
+//   oracle     the network that routes many of them at once (dvrp_oracle.cpp)
 #include <fmt/format.h>
 
 #include <cmath>
@@ -186,6 +187,7 @@ void add_dvrp_command(CLI::App& app) {
   add_inspect(*command);
   add_instance(*command);
   add_solve(*command);
+  add_dvrp_oracle_command(*command);
 }
 
 }  // namespace flotilla
