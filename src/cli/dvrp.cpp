@@ -52,7 +52,7 @@ void print_facts(const dvrp::DataFacts& facts, bool json) {
 struct DataArguments {
   dvrp::GenerateOptions options;
   std::string directory;
-  bool json = false;
+  bool json = false, gzip = false;
 };
 
 void add_data(CLI::App& dvrp) {
@@ -64,10 +64,12 @@ void add_data(CLI::App& dvrp) {
       ->check(CLI::Range(1, 10'000));
   command->add_option("--seed", arguments->options.seed, "of everything that is drawn (default 0)");
   command->add_option("--out", arguments->directory, "directory of the three tables")->required();
+  command->add_flag("--gzip", arguments->gzip, "the table of decisions, the largest, as .csv.gz");
   command->add_flag("--json", arguments->json, "print one JSON object on stdout");
   command->callback([arguments] {
     const dvrp::Data data = generate_data(arguments->options);
-    write_data(data, arguments->directory);
+    write_data(data, arguments->directory,
+               arguments->gzip ? dvrp::Packing::kGzippedDecisions : dvrp::Packing::kPlain);
     print_facts(facts_of(data), arguments->json);
   });
 }

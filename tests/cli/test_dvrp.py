@@ -5,6 +5,8 @@
 """
 
 import argparse
+import csv
+import gzip
 import json
 import shutil
 import subprocess
@@ -117,6 +119,122 @@ class Check(DvrpTest):
         self.assertEqual(self.refused("check", "eight.json", "routes.json"),
                          "routes.json: route 0: expected a list of nodes")
         self.assertIn("none.json", self.refused("check", "eight.json", "none.json"))
+
+
+MATRIX = "travel_time_matrix.csv"
+TRIPS = "traveler_trip_types.csv"
+DECISIONS = "traveler_decisions_augmented.csv"
+
+
+class Tables(DvrpTest):
+    """Tables with one thing wrong, as a user would make them."""
+
+    def setUp(self):
+        super().setUp()
+        self.call("data", "--cells", 5, "--travellers", 3, "--seed", 2, "--out", "city")
+
+    def table(self, name):
+        with open(self.folder / "city" / name, newline="") as file:
+            return list(csv.reader(file))
+
+    def store(self, name, rows):
+        with open(self.folder / "city" / name, "w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
+
+    def altered(self, name, row, column, value):
+        """Writes a table with one cell changed; rows are counted from 1, behind the header."""
+        rows = self.table(name)
+        rows[row][rows[0].index(column)] = value
+        self.store(name, rows)
+
+    def inspected(self):
+        done = self.call("inspect", "city", "--json")
+        return json.loads(done.stdout), done.stderr
+
+    def test_good_ones_are_read_without_a_word(self):
+        facts, said = self.inspected()
+        self.assertEqual(said, "")
+        self.assertEqual((facts["cells"], facts["travellers"], facts["infeasible"]), (5, 3, 0))
+
+    def test_a_missing_column(self):
+        rows = self.table(TRIPS)
+        gone = rows[0].index("arrival_time_window")
+        self.store(TRIPS, [row[:gone] + row[gone + 1:] for row in rows])
+        self.assertRegex(self.refused("inspect", "city"),
+                         rf"^city/{TRIPS}: no column 'arrival_time_window'")
+
+    def test_a_cell_that_is_no_number(self):
+        self.altered(MATRIX, 2, "cell003", "12s")
+        self.assertEqual(self.refused("inspect", "city"),
+                         f"city/{MATRIX}: line 3, column 'cell003': '12s' is not an integer")
+
+    def test_minutes_that_are_no_number(self):
+        self.altered(TRIPS, 4, "flexibility_pickup_earlier", "ten")
+        self.assertEqual(self.refused("inspect", "city"),
+                         f"city/{TRIPS}: line 5, column 'flexibility_pickup_earlier': 'ten' is not "
+                         "an integer")
+
+    def test_a_negative_travel_time(self):
+        self.altered(MATRIX, 1, "cell002", "-300")
+        self.assertEqual(self.refused("inspect", "city"),
+                         f"city/{MATRIX}: line 2, column 'cell002': a negative travel time")
+
+    def test_a_window_outside_of_the_day(self):
+        for window in ("23:50-24:20", "09:30-09:00", "9:00-9:30"):
+            self.altered(TRIPS, 7, "departure_time_window", window)
+            self.assertEqual(self.refused("inspect", "city"),
+                             f"city/{TRIPS}: line 8, column 'departure_time_window': expected a "
+                             f"window of the day such as 07:30-08:00, got '{window}'")
+
+    def test_a_decision_on_an_unknown_place(self):
+        self.altered(DECISIONS, 20, "arrival_location", "the moon")
+        self.assertEqual(self.refused("inspect", "city"),
+                         f"city/{DECISIONS}: line 21, column 'arrival_location': the table of trips "
+                         "has no such trip: 'the moon' is in none")
+
+    def test_a_trip_of_an_unknown_cell_is_left_out(self):
+        before, _ = self.inspected()
+        self.altered(TRIPS, 5, "origin_h3", "atlantis")
+        self.altered(TRIPS, 9, "destination_h3", "atlantis")
+        facts, said = self.inspected()
+        self.assertEqual(facts["trips"], before["trips"] - 2)
+        self.assertIn("rows=2", said)
+        self.assertIn("first_line=6", said)
+
+    def test_ways_longer_than_a_detour_are_counted(self):
+        rows = self.table(MATRIX)
+        way = int(rows[1][2])
+        self.altered(MATRIX, 1, "cell001", str(way + 100_000))
+        facts, said = self.inspected()
+        self.assertGreater(facts["triangle_violations"], 0)
+        self.assertIn(f"triples={facts['triangle_violations']}", said)
+
+    def test_trips_that_cannot_be_served_are_named_by_row(self):
+        rows = self.table(TRIPS)
+        first = dict(zip(rows[0], rows[3]))
+        self.altered(TRIPS, 3, "departure_time_window", "00:00-00:30")
+        for row, line in enumerate(self.table(DECISIONS)):
+            told = dict(zip(self.table(DECISIONS)[0], line)) if row else {}
+            if told and all(told[key] == first[key] for key in
+                            ("traveler_id", "departure_time_window", "arrival_time_window",
+                             "trip_purpose", "departure_location", "arrival_location")):
+                self.altered(DECISIONS, row, "departure_time_window", "00:00-00:30")
+        facts, said = self.inspected()
+        self.assertEqual(facts["infeasible"], 1)
+        self.assertIn("trip 3 in line 4", said)
+
+    def test_they_may_be_gzipped(self):
+        before, _ = self.inspected()
+        for name in (MATRIX, TRIPS, DECISIONS):
+            path = self.folder / "city" / name
+            with gzip.open(f"{path}.gz", "wb") as packed:
+                packed.write(path.read_bytes())
+            path.unlink()
+        self.assertEqual(self.inspected(), (before, ""))
+        self.call("data", "--cells", 5, "--travellers", 3, "--seed", 2, "--out", "packed", "--gzip")
+        self.assertEqual(sorted(path.name for path in (self.folder / "packed").iterdir()),
+                         sorted([MATRIX, TRIPS, f"{DECISIONS}.gz"]))
+        self.assertEqual(json.loads(self.call("inspect", "packed", "--json").stdout), before)
 
 
 def main():
