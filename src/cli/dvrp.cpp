@@ -4,6 +4,7 @@
 //   instance   draws requests to be routed
 //   solve      routes them
 //   check      judges routes (dvrp_check.cpp)
+//   show       draws them (dvrp_show.cpp)
 #include <fmt/format.h>
 
 #include <cmath>
@@ -200,6 +201,7 @@ void add_dvrp_command(CLI::App& app, Program& program) {
   add_instance(*command);
   add_solve(*command);
   add_dvrp_check(*command, program);
+  add_dvrp_show(*command);
 }
 
 }  // namespace flotilla

@@ -22,5 +22,6 @@ dvrp::Instance read_dvrp_instance(const std::string& path, const dvrp::Data& dat
 std::vector<dvrp::Route> read_dvrp_routes(const std::string& path);
 
 void add_dvrp_check(CLI::App& dvrp, Program& program);
+void add_dvrp_show(CLI::App& dvrp);
 
 }  // namespace flotilla

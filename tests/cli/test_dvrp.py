@@ -14,6 +14,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from xml.etree import ElementTree
 
 BINARY = None
 TIMEOUT_S = 60
@@ -235,6 +236,28 @@ class Tables(DvrpTest):
         self.assertEqual(sorted(path.name for path in (self.folder / "packed").iterdir()),
                          sorted([MATRIX, TRIPS, f"{DECISIONS}.gz"]))
         self.assertEqual(json.loads(self.call("inspect", "packed", "--json").stdout), before)
+
+
+class Pictures(DvrpTest):
+    def setUp(self):
+        super().setUp()
+        self.call("instance", "--customers", 8, "--seed", 2, "--out", "eight.json")
+
+    def test_of_the_solver_or_of_a_file(self):
+        (self.folder / "routes.json").write_text(self.call("solve", "eight.json", "--json").stdout)
+        self.assertEqual(self.call("show", "eight.json", "--out", "a.svg").stdout, "a.svg\n")
+        self.call("show", "eight.json", "--routes", "routes.json", "--out", "b.svg")
+        svg = (self.folder / "a.svg").read_text()
+        self.assertEqual(svg, (self.folder / "b.svg").read_text())
+        ElementTree.fromstring(svg)
+        self.assertEqual(svg.count("<title>request "), 8)
+
+    def test_routes_that_break_a_rule_are_refused(self):
+        self.write("routes.json", {"routes": [[1, 2]]})
+        self.assertEqual(self.refused("show", "eight.json", "--routes", "routes.json", "--out",
+                                      "a.svg"),
+                         "routes.json: breaks a rule: request 1 is not served")
+        self.assertFalse((self.folder / "a.svg").exists())
 
 
 def main():
