@@ -39,13 +39,14 @@ class Map {
 
  private:
   static constexpr double kLeastRadius = 5, kMargin = 30, kScaleHeight = 16;
-  static constexpr double kSpacing = 4.6, kDepotRadius = 7;
+  static constexpr double kSpacing = 4.6;    // of stops in a cell
+  static constexpr double kDepotRadius = 7;  // of the room in its middle, for the depot
 
   // Of a disc that holds so many marks, in rings around the middle.
-  static double radius_for(int stops, bool depot) {
+  double radius_for(int stops, bool depot) const {
     const double inner = depot ? kDepotRadius : 0;
     return stops == 0 ? kLeastRadius + inner / 2
-                      : inner + kSpacing * std::sqrt(static_cast<double>(stops)) + 2.5;
+                      : inner + spacing_ * std::sqrt(static_cast<double>(stops)) + 2.5;
   }
 
   void count_stops() {
@@ -55,6 +56,9 @@ class Map {
         if (stop.node != 0) ++stops_in_[cell_of(stop.node)];
       }
     }
+    // So that the largest one fits in the box.
+    const int most = std::max(1, std::ranges::max(stops_in_));
+    spacing_ = std::min(kSpacing, (0.45 * box_.width - 2 * kDepotRadius) / std::sqrt(most));
     for (size_t cell = 0; cell < stops_in_.size(); ++cell) {
       radius_.push_back(radius_for(stops_in_[cell], is_depot(cell)));
     }
@@ -71,7 +75,8 @@ class Map {
       south = std::min(south, place->y);
       north = std::max(north, place->y);
     }
-    const double width = std::max(1e-6, east - west), height = std::max(1e-6, north - south);
+    // A kilometre or a minute at least, also where all routes stay in one cell.
+    const double width = std::max(1.0, east - west), height = std::max(1.0, north - south);
     const double room = box_.height - kScaleHeight;
     scale_ = std::min((box_.width - 2 * kMargin) / width, (room - 2 * kMargin) / height);
     const svg::Point middle = {box_.x + box_.width / 2, box_.y + room / 2};
@@ -136,7 +141,7 @@ class Map {
     const int count = stops_in_[cell];
     std::vector<std::pair<double, double>> polar;  // angle, radius
     for (int i = 0; i < count; ++i) {
-      const double ring = count == 1 ? 0 : kSpacing * std::sqrt(i + 0.5);
+      const double ring = count == 1 ? 0 : spacing_ * std::sqrt(i + 0.5);
       const double angle = std::numbers::pi * (3 - std::sqrt(5.0)) * i;
       polar.emplace_back(std::fmod(angle, 2 * std::numbers::pi),
                          ring + (is_depot(cell) ? kDepotRadius : 0));
@@ -254,7 +259,7 @@ class Map {
   const std::vector<VehicleDay>& tours_;
   const svg::Box box_;
   CityMap map_;
-  double scale_ = 1;
+  double scale_ = 1, spacing_ = kSpacing;
   std::vector<int> stops_in_;        // by cell
   std::vector<double> radius_;       // by cell
   std::vector<svg::Point> at_;       // by cell

@@ -21,7 +21,7 @@ class Timetable {
       : data_(data), instance_(instance), tours_(tours), top_left_(top_left) {
     stretch_ = std::clamp(height / timetable_height(instance.requests.size(), tours.size()), 1.0,
                           kMostStretch);
-    double first = kDay, last = 0;
+    double first = tours.empty() ? 0 : kDay, last = tours.empty() ? kDay : 0;
     for (const VehicleDay& tour : tours) {
       first = std::min(first, tour.stops.front().service);
       last = std::max(last, tour.stops.back().service);

@@ -115,6 +115,28 @@ TEST(RouteFigures, HaveEveryRequestAndVehicle) {
   }
 }
 
+TEST(RouteFigures, OfExtremes) {
+  const Instance none{.city = &data().city, .requests = {}};
+  expect_inside(routes_svg(data(), none, {}));
+  const int depot = data().city.depot();
+  Instance instance{.city = &data().city, .requests = {}};
+  std::vector<Route> routes;
+  for (int i = 0; i < 700; ++i) {  // all in one cell, which is larger than the map
+    instance.requests.push_back({.trip = i,
+                                 .origin = depot,
+                                 .destination = depot,
+                                 .pickup = {600, 630},
+                                 .dropoff = {610, 640}});
+    routes.push_back({Instance::pickup_of(i), Instance::pickup_of(i) + 1});
+    if (i != 0 && i != 699) continue;
+    ASSERT_EQ(fault_of(instance, routes), "");
+    const std::string svg = routes_svg(data(), instance, routes);
+    EXPECT_EQ(count(svg, "<title>request "), routes.size());
+    EXPECT_EQ(count(svg, i == 0 ? "0.2 km</text>" : "km</text>"), 1u);
+    expect_inside(svg);
+  }
+}
+
 TEST(RouteFigures, EscapeTextsOfTables) {
   Data odd = data();
   Instance instance = drawn(data(), 2);
