@@ -86,9 +86,10 @@ std::optional<Position> parse_position(std::string_view text) {
     return error == std::errc() && degrees >= -most && degrees <= most;
   };
   Position position;
-  const bool good = take("[") && take_degrees(position.latitude, 90) && take(",") &&
-                    (take(" ") || true) && take_degrees(position.longitude, 180) && take("]");
-  return good && text.empty() ? std::optional(position) : std::nullopt;
+  if (!take("[") || !take_degrees(position.latitude, 90) || !take(",")) return std::nullopt;
+  take(" ");  // or none
+  if (!take_degrees(position.longitude, 180) || text != "]") return std::nullopt;
+  return position;
 }
 
 std::string position_text(const std::optional<Position>& position) {
