@@ -83,6 +83,7 @@ def summary(size, rows):
     line = {"requests": size, "instances": len(rows)}
     for which in ("ortools", "ours", "ours_1s"):
         line[which] = statistics.mean(row[which]["cost"] for row in rows)
+        line[f"cpu_s_{which}"] = statistics.mean(row[which]["cpu_s"] for row in rows)
     for which in ("ours", "ours_1s"):
         apart = [row[which]["cost"] - row["ortools"]["cost"] for row in rows]
         line[f"gap_{which}"] = statistics.mean(gaps(rows, which))
@@ -109,6 +110,9 @@ def print_table(lines, machine, options):
                      f"{line[f'worst_gap_{which}']:>+9.2%}{line[f'better_{which}']:>4}"
                      f"{line[f'worse_{which}']:>4}")
         print(text)
+    spent = [[line[f"cpu_s_{which}"] for line in lines] for which in ("ortools", "ours", "ours_1s")]
+    print("seconds of CPU, mean: OR-Tools {:.1f}, ours {:.1f}, ours in 1 s {:.2f}".format(
+        *map(statistics.mean, spent)))
 
 
 def parse_arguments():
