@@ -29,8 +29,7 @@ void add_bench_oracle_command(CLI::App& bench);
 void add_check_command(CLI::App& app, Program& program);
 void add_doctor_command(CLI::App& app, Program& program);
 void add_cage2_command(CLI::App& app, Program& program);  // what only that domain has
-void add_dvrp_command(CLI::App& app);
-void add_dvrp_oracle_command(CLI::App& dvrp);  // of the dvrp command
+void add_dvrp_command(CLI::App& app, Program& program);
 // ENV search, for every environment that offers workflows.
 void add_search_commands(CLI::App& app, Program& program);
 

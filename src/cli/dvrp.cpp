@@ -3,6 +3,8 @@
 //   inspect    reads a city and its travellers, and says what they are like
 //   instance   draws requests to be routed
 //   solve      routes them
+//   check      judges routes (dvrp_check.cpp)
+//   show       draws them (dvrp_show.cpp)
 //   oracle     the network that routes many of them at once (dvrp_oracle.cpp)
 #include <fmt/format.h>
 
@@ -10,13 +12,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "flotilla/cli/command.h"
+#include "flotilla/cli/dvrp.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/data.h"
 #include "flotilla/domains/dvrp/generate.h"
-#include "flotilla/domains/dvrp/instance_file.h"
+#include "flotilla/domains/dvrp/routes_file.h"
 #include "flotilla/domains/dvrp/solver.h"
 
 namespace flotilla {
@@ -49,16 +51,10 @@ void print_facts(const dvrp::DataFacts& facts, bool json) {
   fmt::print("{:.1f} % of all shifts are accepted\n", 100 * facts.accepted);
 }
 
-// The tables of a directory; of none, the data that `dvrp data` makes by default.
-dvrp::Data data_of(const std::string& directory) {
-  return directory.empty() ? dvrp::generate_data({}) : dvrp::read_data(directory);
-}
-
-constexpr const char* kDataHelp = "directory of the tables (default: what `dvrp data` makes)";
 struct DataArguments {
   dvrp::GenerateOptions options;
   std::string directory;
-  bool json = false;
+  bool json = false, gzip = false;
 };
 
 void add_data(CLI::App& dvrp) {
@@ -70,10 +66,12 @@ void add_data(CLI::App& dvrp) {
       ->check(CLI::Range(1, 10'000));
   command->add_option("--seed", arguments->options.seed, "of everything that is drawn (default 0)");
   command->add_option("--out", arguments->directory, "directory of the three tables")->required();
+  command->add_flag("--gzip", arguments->gzip, "the table of decisions, the largest, as .csv.gz");
   command->add_flag("--json", arguments->json, "print one JSON object on stdout");
   command->callback([arguments] {
     const dvrp::Data data = generate_data(arguments->options);
-    write_data(data, arguments->directory);
+    write_data(data, arguments->directory,
+               arguments->gzip ? dvrp::Packing::kGzippedDecisions : dvrp::Packing::kPlain);
     print_facts(facts_of(data), arguments->json);
   });
 }
@@ -82,28 +80,29 @@ void add_inspect(CLI::App& dvrp) {
   CLI::App* command =
       dvrp.add_subcommand("inspect", "read a city and its travellers, say what they are like");
   auto arguments = std::make_shared<DataArguments>();
-  command->add_option("directory", arguments->directory, kDataHelp);
+  command->add_option("directory", arguments->directory, kDvrpDataHelp);
   command->add_flag("--json", arguments->json, "print one JSON object on stdout");
   command->callback(
-      [arguments] { print_facts(facts_of(data_of(arguments->directory)), arguments->json); });
+      [arguments] { print_facts(facts_of(dvrp_data_of(arguments->directory)), arguments->json); });
 }
-
-constexpr size_t kMaxInstance = size_t{1} << 20u;
 
 struct InstanceArguments {
   std::string data, out;
   int customers = 30;
   uint64_t seed = 0;
+  bool full = false;
 };
 
 void draw_instance(const InstanceArguments& arguments) {
-  const dvrp::Data data = data_of(arguments.data);
+  const dvrp::Data data = dvrp_data_of(arguments.data);
   if (arguments.customers > data.travellers.count) {
     throw Error(ErrorCode::kUsage, fmt::format("--customers {}: there are {} travellers",
                                                arguments.customers, data.travellers.count));
   }
   Rng rng(arguments.seed, stream_of(Purpose::kEnv, 0));
-  const std::string text = encode_instance(dvrp::draw_instance(data, arguments.customers, rng));
+  const dvrp::Instance instance = dvrp::draw_instance(data, arguments.customers, rng);
+  const std::string text =
+      arguments.full ? encode_full_instance(instance) : encode_instance(instance);
   if (arguments.out.empty()) {
     fmt::print("{}", text);
   } else {
@@ -114,10 +113,13 @@ void draw_instance(const InstanceArguments& arguments) {
 void add_instance(CLI::App& dvrp) {
   CLI::App* command = dvrp.add_subcommand("instance", "draw requests to be routed");
   auto arguments = std::make_shared<InstanceArguments>();
-  command->add_option("--data", arguments->data, kDataHelp);
+  command->add_option("--data", arguments->data, kDvrpDataHelp);
   command->add_option("--customers", arguments->customers, "requests (default 30)")
       ->check(CLI::Range(1, 1000));
   command->add_option("--seed", arguments->seed, "of what is drawn (default 0)");
+  command->add_flag("--full", arguments->full,
+                    "with all that another solver needs, on one line: seconds between nodes, "
+                    "windows, capacity");
   command->add_option("--out", arguments->out, "file to write (default: stdout)");
   command->callback([arguments] { draw_instance(*arguments); });
 }
@@ -129,9 +131,8 @@ struct SolveArguments {
 };
 
 void solve(const SolveArguments& arguments) {
-  const dvrp::Data data = data_of(arguments.data);
-  const dvrp::Instance instance =
-      decode_instance(read_whole_file(arguments.file, kMaxInstance), arguments.file, data);
+  const dvrp::Data data = dvrp_data_of(arguments.data);
+  const dvrp::Instance instance = read_dvrp_instance(arguments.file, data);
   const dvrp::Solution solution = dvrp::solve(instance, arguments.options);
   if (!std::isfinite(solution.cost)) {
     throw Error(ErrorCode::kData, arguments.file + ": a request cannot even be served alone");
@@ -164,9 +165,8 @@ void add_solve(CLI::App& dvrp) {
   CLI::App* command =
       dvrp.add_subcommand("solve", "route an instance by large-neighbourhood search");
   auto arguments = std::make_shared<SolveArguments>();
-  command->add_option("file", arguments->file, "an instance, as `dvrp instance` writes it")
-      ->required();
-  command->add_option("--data", arguments->data, kDataHelp);
+  command->add_option("file", arguments->file, kDvrpInstanceHelp)->required();
+  command->add_option("--data", arguments->data, kDvrpDataHelp);
   CLI::Option* iterations =
       command->add_option("--iterations", arguments->options.iterations, "default 5000")
           ->check(CLI::Range(0, 1'000'000'000));
@@ -178,16 +178,32 @@ void add_solve(CLI::App& dvrp) {
   command->callback([arguments] { solve(*arguments); });
 }
 
+constexpr size_t kLargestFile = size_t{64} << 20u;
+
 }  // namespace
 
-void add_dvrp_command(CLI::App& app) {
+dvrp::Data dvrp_data_of(const std::string& directory) {
+  return directory.empty() ? dvrp::generate_data({}) : dvrp::read_data(directory);
+}
+
+dvrp::Instance read_dvrp_instance(const std::string& path, const dvrp::Data& data) {
+  return decode_instance(read_whole_file(path, kLargestFile), path, data);
+}
+
+std::vector<dvrp::Route> read_dvrp_routes(const std::string& path) {
+  return dvrp::decode_routes(read_whole_file(path, kLargestFile), path);
+}
+
+void add_dvrp_command(CLI::App& app, Program& program) {
   CLI::App* command = app.add_subcommand("dvrp", "dial-a-ride: a city, its travellers, routes");
   command->require_subcommand(1);
   add_data(*command);
   add_inspect(*command);
   add_instance(*command);
   add_solve(*command);
-  add_dvrp_oracle_command(*command);
+  add_dvrp_check(*command, program);
+  add_dvrp_show(*command);
+  add_dvrp_oracle(*command);
 }
 
 }  // namespace flotilla

@@ -7,21 +7,16 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "flotilla/cli/command.h"
+#include "flotilla/cli/dvrp.h"
 #include "flotilla/cli/status_line.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
-#include "flotilla/domains/dvrp/generate.h"
 #include "flotilla/domains/dvrp/oracle/training.h"
 
 namespace flotilla {
 namespace {
 
 using dvrp::OracleTraining;
-
-dvrp::Data data_of(const std::string& directory) {
-  return directory.empty() ? dvrp::generate_data({}) : dvrp::read_data(directory);
-}
 
 struct TrainArguments {
   SchemaFlags flags{dvrp::TrainingOptions::schema()};
@@ -42,7 +37,7 @@ std::unique_ptr<OracleTraining> open_training(const dvrp::Data& data,
 
 void train(const TrainArguments& arguments) {
   std::signal(SIGPIPE, SIG_IGN);  // nobody reads the progress any more: no reason to stop
-  const dvrp::Data data = data_of(arguments.data);
+  const dvrp::Data data = dvrp_data_of(arguments.data);
   const std::unique_ptr<OracleTraining> training = open_training(data, arguments);
   wait_for_interrupted_work("\nflotilla: interrupted: this step ends (again: stop at once)\n");
   const int64_t begin = training->step();
@@ -78,8 +73,7 @@ void add_train(CLI::App& oracle) {
   CLI::App* command =
       oracle.add_subcommand("train", "imitate the solver, then learn from one's own tours");
   auto arguments = std::make_shared<TrainArguments>();
-  command->add_option("--data", arguments->data,
-                      "directory of the tables (default: what `dvrp data` makes)");
+  command->add_option("--data", arguments->data, kDvrpDataHelp);
   CLI::Option* out = command->add_option(
       "--out", arguments->out, "directory of the training (default runs/dvrp-oracle-seedS-TIME)");
   command->add_option("--resume", arguments->resume, "go on with the training in this directory")
@@ -91,7 +85,7 @@ void add_train(CLI::App& oracle) {
 
 }  // namespace
 
-void add_dvrp_oracle_command(CLI::App& dvrp) {
+void add_dvrp_oracle(CLI::App& dvrp) {
   CLI::App* command =
       dvrp.add_subcommand("oracle", "the network that routes many instances at once");
   command->require_subcommand(1);

@@ -99,7 +99,7 @@ int run(int argc, char** argv, Program& program) {
   };
   if (has("cage2")) add_cage2_command(app, program);
   add_search_commands(app, program);
-  add_dvrp_command(app);
+  add_dvrp_command(app, program);
   if (const std::string unknown = find_unknown(app, argc, argv); !unknown.empty()) {
     return fail(unknown, ErrorCode::kUsage);
   }

@@ -1,12 +1,12 @@
 #include "flotilla/domains/cage2/recording.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <nlohmann/json.hpp>
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/text.h"
+#include "flotilla/domains/gzip.h"
 
 namespace flotilla::cage2 {
 namespace {
@@ -16,20 +16,6 @@ using Json = nlohmann::json;
 constexpr size_t kLargestText = size_t{1} << 30;
 constexpr std::array<const char*, 6> kRedActions = {"DRS", "DNS", "ERS", "PE", "IMP", "SLP"};
 constexpr std::array<const char*, 3> kRedAgents = {"bline", "meander", "sleep"};
-
-std::string read_gzipped(const std::string& path) {
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
-  if (file == nullptr) throw_errno(ErrorCode::kData, "cannot read " + path);
-  std::string text;
-  std::vector<char> buffer(1u << 16u);
-  for (;;) {
-    const int got = gzread(file.get(), buffer.data(), static_cast<unsigned>(buffer.size()));
-    if (got < 0) throw Error(ErrorCode::kData, path + ": is damaged: it cannot be unpacked");
-    if (got == 0) return text;
-    text.append(buffer.data(), static_cast<size_t>(got));
-    if (text.size() > kLargestText) throw Error(ErrorCode::kData, path + ": is too large");
-  }
-}
 
 // The fields of a row, read by number with what went wrong by name.
 class Row {
@@ -172,7 +158,8 @@ std::vector<std::string> facts_of(const State& state, const StepRecord& record, 
           hex_table(stock_table)};
 }
 
-Recording::Recording(const std::string& path) : path_(path), text_(read_gzipped(path)) {}
+Recording::Recording(const std::string& path)
+    : path_(path), text_(read_gzipped(path, kLargestText)) {}
 
 std::optional<RecordedEpisode> Recording::next() {
   if (at_ >= text_.size()) return std::nullopt;

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
-#include "flotilla/core/csv.h"
 #include "flotilla/core/error.h"
+#include "flotilla/domains/gzip.h"
 
 namespace flotilla::dvrp {
 
 City::City(std::vector<std::string> cells, const std::vector<int64_t>& seconds,
            const std::string& origin)
-    : cells_(std::move(cells)), seconds_(seconds) {
+    : cells_(std::move(cells)), seconds_(seconds), positions_(cells_.size()) {
   const size_t n = cells_.size();
   std::vector<double> sums(n);
   for (size_t i = 0; i < n; ++i) {
@@ -50,7 +50,7 @@ int64_t City::triangle_violations() const {
 }
 
 City read_city(const std::string& path) {
-  const CsvTable table = read_csv_file(path);
+  const CsvTable table = read_csv_or_gzip(path);
   const std::vector<std::string> cells(table.columns().begin() + 1, table.columns().end());
   if (cells.empty() || table.rows() != cells.size()) {
     throw Error(ErrorCode::kData, fmt::format("{}: {} rows for {} cells: expected a square table",

@@ -2,12 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace flotilla::dvrp {
 
 constexpr float kDay = 1440;  // minutes
+
+struct Position {
+  double latitude = 0, longitude = 0;  // degrees
+  bool operator==(const Position&) const = default;
+};
 
 class City {
  public:
@@ -31,6 +37,12 @@ class City {
   int depot() const { return depot_; }
   void set_depot(int cell) { depot_ = cell; }
 
+  // Where a cell lies, if that is known: for maps alone.
+  std::optional<Position> position(int cell) const { return positions_[static_cast<size_t>(cell)]; }
+  void set_position(int cell, Position position) {
+    positions_[static_cast<size_t>(cell)] = position;
+  }
+
   // Ordered triples of cells for which a detour is shorter than the direct way.
   int64_t triangle_violations() const;
 
@@ -38,10 +50,12 @@ class City {
   std::vector<std::string> cells_;
   std::vector<int64_t> seconds_;
   std::vector<float> minutes_;
+  std::vector<std::optional<Position>> positions_;
   int depot_ = 0;
 };
 
-// A table of whole seconds with the cells as header and as first column. Throws Error(kData).
+// A table of whole seconds with the cells as header and as first column; it has no positions.
+// Throws Error(kData).
 City read_city(const std::string& path);
 std::string city_csv(const City& city);
 

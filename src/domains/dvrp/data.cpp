@@ -7,6 +7,7 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/log.h"
+#include "flotilla/domains/gzip.h"
 
 namespace flotilla::dvrp {
 namespace {
@@ -14,42 +15,64 @@ namespace {
 constexpr const char* kMatrix = "/travel_time_matrix.csv";
 constexpr const char* kTrips = "/traveler_trip_types.csv";
 constexpr const char* kDecisions = "/traveler_decisions_augmented.csv";
+constexpr const char* kGz = ".gz";
 
-void warn_of_doubts(const Data& data, const std::string& directory) {
+bool exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+// Plain or gzipped, whichever is there. Of two, nobody knows which one is meant.
+std::string path_of(const std::string& directory, const char* table) {
+  const std::string plain = directory + table;
+  if (!exists(plain + kGz)) return plain;
+  if (exists(plain)) {
+    throw Error(ErrorCode::kData, plain + ": is there twice, plain and as .gz; remove one");
+  }
+  return plain + kGz;
+}
+
+void warn_of_doubts(const Data& data, const std::string& matrix, const std::string& trips) {
   if (const int64_t count = data.city.triangle_violations(); count > 0) {
     log::warn("ways that are longer than a detour",
-              {{"file", directory + kMatrix}, {"triples", std::to_string(count)}});
+              {{"file", matrix}, {"triples", std::to_string(count)}});
   }
   for (const std::string& row : infeasible_rows(data.travellers, data.city)) {
     log::warn("a trip that cannot be served alone under every shift",
-              {{"file", directory + kTrips}, {"which", row}});
+              {{"file", trips}, {"which", row}});
   }
 }
 
 }  // namespace
 
 Data read_data(const std::string& directory) {
-  City city = read_city(directory + kMatrix);
-  Travellers travellers = read_travellers(directory + kTrips, directory + kDecisions, city);
+  const std::string matrix = path_of(directory, kMatrix), trips = path_of(directory, kTrips);
+  City city = read_city(matrix);
+  Travellers travellers = read_travellers(trips, path_of(directory, kDecisions), city);
   Data data{std::move(city), std::move(travellers)};
-  warn_of_doubts(data, directory);
+  warn_of_doubts(data, matrix, trips);
   return data;
 }
 
-void write_data(const Data& data, const std::string& directory) {
+void write_data(const Data& data, const std::string& directory, Packing packing) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) {
     throw Error(ErrorCode::kUsage, "cannot make '" + directory + "': " + error.message());
   }
   for (const char* table : {kMatrix, kTrips, kDecisions}) {
-    if (std::filesystem::exists(directory + table, error)) {
-      throw Error(ErrorCode::kUsage, "'" + directory + table + "' is there already");
+    for (const std::string& path : {directory + table, directory + table + kGz}) {
+      if (exists(path)) throw Error(ErrorCode::kUsage, "'" + path + "' is there already");
     }
   }
   write_file_atomically(directory + kMatrix, city_csv(data.city));
   write_file_atomically(directory + kTrips, trips_csv(data.travellers, data.city));
-  write_file_atomically(directory + kDecisions, decisions_csv(data.travellers));
+  const std::string decisions = decisions_csv(data.travellers);
+  if (packing == Packing::kPlain) {
+    write_file_atomically(directory + kDecisions, decisions);
+  } else {
+    write_file_atomically(directory + kDecisions + kGz, gzipped(decisions));
+  }
 }
 
 DataFacts facts_of(const Data& data) {

@@ -2,6 +2,7 @@
 //   travel_time_matrix.csv              seconds between cells
 //   traveler_trip_types.csv             a trip per row
 //   traveler_decisions_augmented.csv    what travellers say to each shift of a trip's windows
+// Each may be gzipped: .csv.gz.
 #pragma once
 
 #include <string>
@@ -20,8 +21,9 @@ struct Data {
 // Warns of ways that are longer than detours, and of trips that cannot be served alone. Throws
 // Error(kData) that names file, row and column.
 Data read_data(const std::string& directory);
+enum class Packing : uint8_t { kPlain, kGzippedDecisions };  // by far the largest table
 // Refuses a directory that holds one of the tables: Error(kUsage).
-void write_data(const Data& data, const std::string& directory);
+void write_data(const Data& data, const std::string& directory, Packing packing = Packing::kPlain);
 
 struct DataFacts {
   int cells = 0, travellers = 0, trips = 0;

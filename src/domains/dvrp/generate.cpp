@@ -9,6 +9,7 @@
 #include <span>
 
 #include "flotilla/core/rng.h"
+#include "flotilla/domains/dvrp/generate_details.h"
 
 namespace flotilla::dvrp {
 namespace {
@@ -43,6 +44,14 @@ std::vector<Point> draw_points(int count, Rng& rng) {
                           : Point{rng.uniform(-11, 11), rng.uniform(-6, 6)});
   }
   return points;
+}
+
+// Around the middle of San Francisco, with as many decimals as tables have.
+Position position_of(const Point& point) {
+  constexpr double kLatitude = 37.76, kLongitude = -122.44;
+  constexpr double kNorth = 111.0, kEast = 87.8;  // kilometres per degree there
+  const auto rounded = [](double degrees) { return std::round(degrees * 1e6) / 1e6; };
+  return {rounded(kLatitude + point.y / kNorth), rounded(kLongitude + point.x / kEast)};
 }
 
 // No way is longer than a detour: Floyd (1962).
@@ -254,7 +263,9 @@ City generate_city(const GenerateOptions& options) {
   for (const double each : time) seconds.push_back(std::llround(each));
   std::vector<std::string> cells;
   for (size_t i = 0; i < n; ++i) cells.push_back(fmt::format("cell{:03}", i));
-  return City(std::move(cells), seconds, "a made-up city");
+  City city(std::move(cells), seconds, "a made-up city");
+  for (size_t i = 0; i < n; ++i) city.set_position(static_cast<int>(i), position_of(points[i]));
+  return city;
 }
 
 Travellers generate_travellers(const City& city, const GenerateOptions& options) {
@@ -267,7 +278,9 @@ Travellers generate_travellers(const City& city, const GenerateOptions& options)
     const int count = static_cast<int>(std::clamp(std::round(52 + 6 * rng.normal()), 43.0, 70.0));
     for (int i = 0; i < count; ++i) trips.push_back(maker.next());
   }
-  return gathered(std::move(trips));
+  Travellers travellers = gathered(std::move(trips));
+  add_details(travellers, city, options.seed);
+  return travellers;
 }
 
 Data generate_data(const GenerateOptions& options) {

@@ -22,16 +22,34 @@ Window window_in(const JsonFields& fields, const char* name) {
   return window;
 }
 
-}  // namespace
-
-std::string encode_instance(const Instance& instance) {
+Json json_of(const Instance& instance) {
   Json requests = Json::array();
   for (const Request& request : instance.requests) {
     requests.push_back({{"trip", request.trip + 1},
                         {"pickup", {request.pickup.early, request.pickup.late}},
                         {"dropoff", {request.dropoff.early, request.dropoff.late}}});
   }
-  return Json{{"format", kFormat}, {"requests", std::move(requests)}}.dump(1) + "\n";
+  return {{"format", kFormat}, {"requests", std::move(requests)}};
+}
+
+}  // namespace
+
+std::string encode_instance(const Instance& instance) { return json_of(instance).dump(1) + "\n"; }
+
+std::string encode_full_instance(const Instance& instance) {
+  Json json = json_of(instance), windows = Json::array(), seconds = Json::array();
+  for (int from = 0; from < instance.nodes(); ++from) {
+    windows.push_back({instance.window(from).early, instance.window(from).late});
+    Json row = Json::array();
+    for (int to = 0; to < instance.nodes(); ++to) {
+      row.push_back(instance.city->seconds(instance.cell(from), instance.cell(to)));
+    }
+    seconds.push_back(std::move(row));
+  }
+  json["capacity"] = kCapacity;
+  json["windows"] = std::move(windows);
+  json["seconds"] = std::move(seconds);
+  return json.dump() + "\n";
 }
 
 Instance decode_instance(const std::string& text, const std::string& path, const Data& data) {

@@ -7,7 +7,12 @@
 namespace flotilla::dvrp {
 namespace {
 
-// Follows one vehicle.
+// Less than the second that travel times are whole of. A solver that computes in floats may be that
+// much too early where a window does not end on a second.
+constexpr double kRounding = 0.005;
+
+// Follows one vehicle, on whole seconds: in floats, one that arrives in the last second of a window
+// could be late by the sum of their roundings.
 class Inspector {
  public:
   Inspector(const Instance& instance, std::vector<int>& served)
@@ -27,13 +32,14 @@ class Inspector {
 
  private:
   std::string drive_to(int node) {
-    time_ += instance_.minutes(at_, node);
+    seconds_ +=
+        static_cast<double>(instance_.city->seconds(instance_.cell(at_), instance_.cell(node)));
     const Window window = instance_.window(node);
-    if (time_ > window.late) {
-      return fmt::format("node {} is reached at {}, its window ends at {}", node, time_,
+    if (seconds_ / 60 > static_cast<double>(window.late) + kRounding) {
+      return fmt::format("node {} is reached at {:.2f}, its window ends at {}", node, seconds_ / 60,
                          window.late);
     }
-    time_ = std::max(time_, window.early);
+    seconds_ = std::max(seconds_, 60 * static_cast<double>(window.early));
     at_ = node;
     return "";
   }
@@ -57,7 +63,7 @@ class Inspector {
   std::vector<int>& served_;  // pickups, by request
   std::vector<int> on_board_;
   int at_ = 0;
-  float time_ = 0;
+  double seconds_ = 0;
 };
 
 }  // namespace

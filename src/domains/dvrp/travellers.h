@@ -42,6 +42,9 @@ struct Trip {
   Window pickup, dropoff;
   std::string purpose, departure, arrival;     // places
   int earlier_minutes = 0, later_minutes = 0;  // that the traveller bears
+  // As stated with the trip; routes go by the city's times. 0: not known.
+  double miles = 0, duration_minutes = 0;
+  size_t line = 0;  // of the table it was read from; 0: none
   // What a traveller of each flexibility would say to each action.
   std::array<std::bitset<kActions>, kFlexibilities> accepts = {};
 
@@ -55,20 +58,29 @@ std::array<std::bitset<kActions>, kFlexibilities> accepts_by_rule();
 // By the minutes that a traveller bears.
 std::bitset<kActions> accepts_within(int earlier_minutes, int later_minutes);
 
+// Bands and classes, as texts; empty: not known.
+struct Person {
+  std::string age, occupation, income;
+  bool operator==(const Person&) const = default;
+};
+
 struct Travellers {
   int count = 0;
   std::vector<Trip> trips;                 // in the order of the file
   std::vector<std::vector<int>> trips_of;  // by traveller: places in `trips`
+  std::vector<Person> people = {};         // by traveller, or none at all
 };
 
 // Sorts trips by traveller.
 Travellers gathered(std::vector<Trip> trips);
 
 // Throws Error(kData) that names file, row and column: a column that is missing, a text that is no
-// window, a window outside of the day. Trips of cells that the city does not have are left out,
-// with a warning; a decision that the second file does not have is a rejection.
+// window, a window outside of the day, a decision on a trip that the first file does not have.
+// Trips of cells that the city does not have are left out, with a warning; a decision that the
+// second file does not have is a rejection. The people, the miles, the duration and the positions
+// of trips may be missing; a cell of the city gets the mean of all positions in it.
 Travellers read_travellers(const std::string& trips_path, const std::string& decisions_path,
-                           const City& city);
+                           City& city);
 std::string trips_csv(const Travellers& travellers, const City& city);
 std::string decisions_csv(const Travellers& travellers);
 

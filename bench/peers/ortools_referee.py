@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Routes dial-a-ride instances with OR-Tools, under the rules of `flotilla dvrp check`.
+
+Reads instances as `flotilla dvrp instance --full` prints them, one per line, and prints one JSON
+object per instance: the least cost of all seeds in minutes, its routes in the same numbers of
+nodes, and the cost of each seed. OR-Tools computes in whole seconds, of which the travel times are
+whole, so nothing is lost. Every result goes through `flotilla dvrp check`.
+Exit status: 0 solved, 1 a result broke a rule, 2 something is missing or failed.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+from gym_env import ROOT, die
+
+DAY_S = 24 * 3600
+ROUNDING = 1e-6  # of windows in minutes, which are seldom whole in binary
+
+
+def whole_seconds(window):
+    """The seconds within a window of minutes."""
+    early, late = window
+    return math.ceil(60 * early - ROUNDING), math.floor(60 * late + ROUNDING)
+
+
+def solve(instance, seconds, seed):
+    """(seconds of travel, routes), or None where OR-Tools finds no routes.
+
+    Its local search has no seed of its own that matters: the order of the requests is the seed.
+    """
+    from ortools.constraint_solver import pywrapcp, routing_enums_pb2
+
+    requests = len(instance["windows"]) // 2
+    order = list(range(requests))
+    if seed > 0:  # the first one takes them as they come
+        random.Random(seed).shuffle(order)
+    nodes = [0] + [node for k in order for node in (2 * k + 1, 2 * k + 2)]
+    travel = [[instance["seconds"][i][j] for j in nodes] for i in nodes]
+
+    manager = pywrapcp.RoutingIndexManager(len(nodes), requests, 0)  # a vehicle for each request
+    model = pywrapcp.RoutingModel(manager)
+    way = model.RegisterTransitMatrix(travel)
+    model.SetArcCostEvaluatorOfAllVehicles(way)
+    model.AddDimension(way, DAY_S, DAY_S, False, "time")  # waiting is free
+    demand = model.RegisterUnaryTransitVector([0] + [1, -1] * requests)
+    model.AddDimension(demand, 0, instance["capacity"], True, "load")
+    time = model.GetDimensionOrDie("time")
+    for place, node in enumerate(nodes[1:], 1):
+        time.CumulVar(manager.NodeToIndex(place)).SetRange(*whole_seconds(instance["windows"][node]))
+    for vehicle in range(requests):
+        time.CumulVar(model.End(vehicle)).SetRange(*whole_seconds(instance["windows"][0]))
+    solver = model.solver()
+    for place in range(1, len(nodes), 2):
+        pickup, dropoff = manager.NodeToIndex(place), manager.NodeToIndex(place + 1)
+        model.AddPickupAndDelivery(pickup, dropoff)
+        solver.Add(model.VehicleVar(pickup) == model.VehicleVar(dropoff))
+        solver.Add(time.CumulVar(pickup) <= time.CumulVar(dropoff))
+
+    search = pywrapcp.DefaultRoutingSearchParameters()
+    search.first_solution_strategy = (
+        routing_enums_pb2.FirstSolutionStrategy.PARALLEL_CHEAPEST_INSERTION)
+    search.local_search_metaheuristic = (
+        routing_enums_pb2.LocalSearchMetaheuristic.GUIDED_LOCAL_SEARCH)
+    search.time_limit.FromMilliseconds(round(1000 * seconds))
+    solver.ReSeed(seed)
+    solution = model.SolveWithParameters(search)
+    if solution is None:
+        return None
+    routes = []
+    for vehicle in range(requests):
+        route, index = [], solution.Value(model.NextVar(model.Start(vehicle)))
+        while not model.IsEnd(index):
+            route.append(nodes[manager.IndexToNode(index)])
+            index = solution.Value(model.NextVar(index))
+        if route:
+            routes.append(route)
+    return solution.ObjectiveValue(), routes
+
+
+def check(flotilla, data, instance, routes):
+    """What our checker says of routes: its JSON object."""
+    with tempfile.TemporaryDirectory(prefix="ortools-referee-") as folder:
+        files = [os.path.join(folder, name) for name in ("instance.json", "routes.json")]
+        for path, content in zip(files, (instance, {"routes": routes})):
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(content, file)
+        command = [flotilla, "dvrp", "check", *files, "--json", *(["--data", data] if data else [])]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60)
+    if done.returncode not in (0, 1):
+        die(f"exit status {done.returncode} from: {' '.join(command)}")
+    return json.loads(done.stdout)
+
+
+def referee(instance, options):
+    """The best of all seeds, as the object that is printed; None: none found routes."""
+    found = [solve(instance, options.seconds, seed) for seed in range(options.seeds)]
+    costs = [each and each[0] / 60 for each in found]
+    if not any(found):
+        return None
+    travel, routes = min(each for each in found if each)
+    return {"cost": travel / 60, "vehicles": len(routes), "seeds": costs, "routes": routes}
+
+
+def instances_in(file):
+    lines = [line for line in file if line.strip()]
+    try:
+        instances = [json.loads(line) for line in lines]
+    except ValueError as error:
+        die(f"expected one JSON object per line: {error}")
+    for number, instance in enumerate(instances, 1):
+        missing = [key for key in ("capacity", "windows", "seconds") if key not in instance]
+        if missing:
+            die(f"instance {number} has no {' and no '.join(missing)}: print it with "
+                "`flotilla dvrp instance --full`")
+    return instances
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("file", type=argparse.FileType(encoding="utf-8"),
+                        help="instances, one per line; - reads stdin")
+    parser.add_argument("--seconds", type=float, default=5, help="of each seed (default 5)")
+    parser.add_argument("--seeds", type=int, default=3, help="the best of how many (default 3)")
+    parser.add_argument("--flotilla", default=os.path.join(ROOT, "build", "release", "flotilla"),
+                        help="the program that checks the routes (default: the release build)")
+    parser.add_argument("--data", help="directory of the tables the instances were drawn from")
+    options = parser.parse_args()
+    if options.seconds <= 0 or options.seeds <= 0:
+        parser.error("--seconds and --seeds are positive")
+    try:
+        import ortools.constraint_solver.pywrapcp  # noqa: F401: only whether it is there
+    except ImportError:
+        die(f"ortools is not installed for {sys.executable}; see README.md beside me")
+    status = 0
+    for number, instance in enumerate(instances_in(options.file), 1):
+        result = referee(instance, options)
+        if result is None:
+            die(f"instance {number}: OR-Tools finds no routes in {options.seconds:g} s")
+        verdict = check(options.flotilla, options.data, instance, result["routes"])
+        if not verdict["ok"]:
+            print(f"instance {number}: {verdict['fault']}", file=sys.stderr)
+            status = 1
+        elif abs(verdict["cost"] - result["cost"]) > 1e-3:
+            print(f"instance {number}: OR-Tools says {result['cost']} minutes, the checker "
+                  f"{verdict['cost']}", file=sys.stderr)
+            status = 1
+        print(json.dumps(result), flush=True)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+#include "flotilla/domains/dvrp/route_figure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "flotilla/core/text.h"
+#include "flotilla/domains/dvrp/route_map.h"
+#include "flotilla/domains/dvrp/route_style.h"
+#include "flotilla/domains/dvrp/route_timetable.h"
+
+namespace flotilla::dvrp {
+namespace {
+
+using namespace route_style;
+
+constexpr double kEdge = 8;  // around the figure
+constexpr double kTitleSize = 11.5, kTitleHeight = 24;
+constexpr double kLeastHeight = 300, kPanelGap = 14;
+constexpr double kAxisHeight = 16, kLegendHeight = 20;
+
+std::vector<VehicleDay> tours_of(const Instance& instance, const std::vector<Route>& routes) {
+  std::vector<VehicleDay> tours;
+  for (const Route& route : routes) {
+    if (route.empty()) continue;
+    tours.push_back({schedule_of(instance, route), cost_of(instance, {route})});
+  }
+  std::ranges::stable_sort(tours, {}, [](const VehicleDay& tour) { return tour.stops[1].service; });
+  return tours;
+}
+
+// Draws what stands in front of a text, from `x` on, and returns where the next entry begins.
+template <class Sample>
+double draw_entry(svg::Drawing& drawing, double x, double y, double width, const char* text,
+                  const Sample& sample) {
+  sample(x);
+  draw_text(drawing, x + width + 4, y, text, {.size = kTextSize});
+  return x + width + 4 + svg::text_width(text, kTextSize) + 12;
+}
+
+void draw_map_legend(svg::Drawing& drawing, double x, double y) {
+  const char* colour = colour_of(0);
+  x = draw_entry(drawing, x, y, 8, "pickup", [&](double at) {
+    draw_stop(drawing, {at + 4, y}, true, colour);
+  });
+  x = draw_entry(drawing, x, y, 8, "drop-off", [&](double at) {
+    draw_stop(drawing, {at + 4, y}, false, colour);
+  });
+  x = draw_entry(drawing, x, y, 8, "depot", [&](double at) { draw_depot(drawing, {at + 4, y}); });
+  draw_entry(drawing, x, y, 10, "cell", [&](double at) {
+    drawing.circle({at + 5, y}, 5, {.stroke = kCellEdge, .width = 0.6, .fill = kCellColour});
+  });
+}
+
+void draw_time_legend(svg::Drawing& drawing, double x, double y) {
+  const char* colour = colour_of(0);
+  const auto tick = [&](double at) {
+    drawing.line({at, y - 2.6}, {at, y + 2.6}, {.stroke = kInk, .width = 1.3});
+  };
+  x = draw_entry(drawing, x, y, 14, "drives, waits", [&](double at) {
+    drawing.line({at, y}, {at + 8, y}, {.stroke = colour, .width = 3.4});
+    drawing.line({at + 8, y}, {at + 14, y}, {.stroke = colour, .width = 0.7});
+  });
+  x = draw_entry(drawing, x, y, 14, "pickup window", [&](double at) {
+    drawing.rect({at, y - kBar / 2, 14, kBar}, pickup_paint(colour));
+  });
+  x = draw_entry(drawing, x, y, 14, "drop-off window", [&](double at) {
+    drawing.rect({at, y - kBar / 2, 14, kBar}, dropoff_paint(colour));
+  });
+  draw_entry(drawing, x, y, 14, "pickup to drop-off", [&](double at) {
+    drawing.line({at, y}, {at + 14, y}, {.stroke = kInk, .width = 0.7});
+    tick(at);
+    tick(at + 14);
+  });
+}
+
+}  // namespace
+
+std::vector<Stop> schedule_of(const Instance& instance, const Route& route) {
+  const auto way = [&instance](int from, int to) {
+    return static_cast<double>(instance.city->seconds(instance.cell(from), instance.cell(to))) / 60;
+  };
+  const auto early = [&instance](int node) {
+    return static_cast<double>(instance.window(node).early);
+  };
+  const double out = way(0, route.front());
+  const double start = std::max(0.0, early(route.front()) - out);
+  std::vector<Stop> stops = {{.node = 0, .arrival = start, .service = start}};
+  const auto drive_to = [&](int node) {
+    const double arrival = stops.back().service + way(stops.back().node, node);
+    stops.push_back({.node = node, .arrival = arrival, .service = std::max(arrival, early(node))});
+  };
+  for (const int node : route) drive_to(node);
+  drive_to(0);
+  return stops;
+}
+
+std::string routes_svg(const Data& data, const Instance& instance,
+                       const std::vector<Route>& routes) {
+  const std::vector<VehicleDay> tours = tours_of(instance, routes);
+  const double height =
+      std::max(kLeastHeight, timetable_height(instance.requests.size(), tours.size()));
+  const std::string title = fmt::format(
+      "{} in {}, {:.1f} minutes of travel",
+      counted(static_cast<int64_t>(instance.requests.size()), "request"),
+      counted(static_cast<int64_t>(tours.size()), "vehicle"), cost_of(instance, routes));
+  const double top = kEdge + kTitleHeight, right = kEdge + kMapWidth + kPanelGap;
+  const double width = right + kLabelWidth + kTimeWidth + 2 * kEdge;
+  svg::Drawing drawing(width, top + height + kAxisHeight + kLegendHeight + kEdge, title);
+  drawing.text({width / 2, kEdge + kTitleSize}, title,
+               {.size = kTitleSize, .anchor = svg::Anchor::kMiddle, .bold = true});
+  draw_route_map(drawing, instance, tours, {kEdge, top, kMapWidth, height});
+  draw_timetable(drawing, data, instance, tours, {right, top}, height);
+  const double legend = top + height + kAxisHeight + kLegendHeight / 2;
+  draw_map_legend(drawing, kEdge, legend);
+  draw_time_legend(drawing, right + 20, legend);
+  return drawing.str();
+}
+
+}  // namespace flotilla::dvrp

@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""Black-box tests of `flotilla dvrp`.
+
+    test_dvrp.py --binary build/release/flotilla [unittest arguments]
+"""
+
+import argparse
+import csv
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from xml.etree import ElementTree
+
+BINARY = None
+TIMEOUT_S = 60
+
+
+class DvrpTest(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="flotilla-dvrp-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def call(self, *arguments, status=0):
+        command = [BINARY, "dvrp", *map(str, arguments)]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True,
+                              timeout=TIMEOUT_S)
+        self.assertEqual(done.returncode, status,
+                         f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def json_of(self, *arguments, status=0):
+        return json.loads(self.call(*arguments, "--json", status=status).stdout)
+
+    def refused(self, *arguments, status=4):
+        """The one line that says why."""
+        done = self.call(*arguments, status=status)
+        self.assertEqual(done.stdout, "")
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        return lines[0].removeprefix("flotilla: ")
+
+    def write(self, name, content):
+        (self.folder / name).write_text(content if isinstance(content, str)
+                                        else json.dumps(content))
+        return name
+
+
+class Instances(DvrpTest):
+    def test_customers_are_as_many_as_there_are_travellers(self):
+        self.call("data", "--travellers", 3, "--cells", 5, "--out", "city")
+        self.assertEqual(self.refused("instance", "--data", "city", "--customers", 4, status=2),
+                         "--customers 4: there are 3 travellers")
+        self.assertIn("--customers", self.refused("instance", "--customers", 0, status=2))
+        drawn = json.loads(self.call("instance", "--data", "city", "--customers", 3).stdout)
+        self.assertEqual(len(drawn["requests"]), 3)
+
+    def test_full_ones_are_the_same_requests(self):
+        plain = json.loads(self.call("instance", "--customers", 6, "--seed", 4).stdout)
+        text = self.call("instance", "--customers", 6, "--seed", 4, "--full").stdout
+        self.assertEqual(text.count("\n"), 1)
+        full = json.loads(text)
+        self.assertEqual(full["requests"], plain["requests"])
+        self.assertEqual([len(row) for row in full["seconds"]], [13] * 13)
+        self.assertEqual(full["windows"][2], full["requests"][0]["dropoff"])
+        self.write("full.json", full)
+        self.write("plain.json", plain)
+        costs = [self.json_of("solve", name, "--iterations", 50)["cost"]
+                 for name in ("full.json", "plain.json")]
+        self.assertEqual(*costs)
+
+
+class Check(DvrpTest):
+    def setUp(self):
+        super().setUp()
+        self.call("instance", "--customers", 8, "--seed", 2, "--full", "--out", "eight.json")
+        self.solved = self.json_of("solve", "eight.json", "--iterations", 200)
+
+    def test_routes_of_the_solver_pass(self):
+        self.write("routes.json", self.solved)
+        verdict = self.json_of("check", "eight.json", "routes.json")
+        self.assertEqual(verdict, {"ok": True, "cost": self.solved["cost"],
+                                   "vehicles": self.solved["vehicles"]})
+        self.assertEqual(self.call("check", "eight.json", "routes.json").stdout,
+                         f"ok: 8 requests in {self.solved['vehicles']} vehicles, "
+                         f"{self.solved['cost']:.2f} minutes\n")
+
+    def test_the_cost_is_the_sum_of_the_ways(self):
+        seconds = json.loads((self.folder / "eight.json").read_text())["seconds"]
+        total = 0
+        for route in self.solved["routes"]:
+            stops = [0, *route, 0]
+            total += sum(seconds[i][j] for i, j in zip(stops, stops[1:]))
+        self.assertAlmostEqual(self.solved["cost"], total / 60, places=3)
+
+    def test_a_fault_is_named_and_is_status_1(self):
+        first = self.solved["routes"][0]
+        self.write("routes.json", {"routes": self.solved["routes"][1:]})
+        fault = self.json_of("check", "eight.json", "routes.json", status=1)
+        self.assertFalse(fault["ok"])
+        self.assertRegex(fault["fault"], r"^request \d is not served$")
+        self.write("routes.json", {"routes": [first[::-1], *self.solved["routes"][1:]]})
+        self.assertRegex(self.call("check", "eight.json", "routes.json", status=1).stdout,
+                         r"^fault: route 0: ")
+        self.write("routes.json", {"routes": [[99]]})
+        self.assertEqual(self.json_of("check", "eight.json", "routes.json", status=1),
+                         {"ok": False, "fault": "route 0: there is no node 99"})
+
+    def test_files_that_are_no_routes(self):
+        self.write("routes.json", "[1, 2")
+        self.assertEqual(self.refused("check", "eight.json", "routes.json"),
+                         "routes.json: is not JSON")
+        self.write("routes.json", {"routes": [["1"]]})
+        self.assertEqual(self.refused("check", "eight.json", "routes.json"),
+                         "routes.json: route 0: expected a list of nodes")
+        self.assertIn("none.json", self.refused("check", "eight.json", "none.json"))
+
+
+MATRIX = "travel_time_matrix.csv"
+TRIPS = "traveler_trip_types.csv"
+DECISIONS = "traveler_decisions_augmented.csv"
+
+
+class Tables(DvrpTest):
+    """Tables with one thing wrong, as a user would make them."""
+
+    def setUp(self):
+        super().setUp()
+        self.call("data", "--cells", 5, "--travellers", 3, "--seed", 2, "--out", "city")
+
+    def table(self, name):
+        with open(self.folder / "city" / name, newline="") as file:
+            return list(csv.reader(file))
+
+    def store(self, name, rows):
+        with open(self.folder / "city" / name, "w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
+
+    def altered(self, name, row, column, value):
+        """Writes a table with one cell changed; rows are counted from 1, behind the header."""
+        rows = self.table(name)
+        rows[row][rows[0].index(column)] = value
+        self.store(name, rows)
+
+    def inspected(self):
+        done = self.call("inspect", "city", "--json")
+        return json.loads(done.stdout), done.stderr
+
+    def test_good_ones_are_read_without_a_word(self):
+        facts, said = self.inspected()
+        self.assertEqual(said, "")
+        self.assertEqual((facts["cells"], facts["travellers"], facts["infeasible"]), (5, 3, 0))
+
+    def test_a_missing_column(self):
+        rows = self.table(TRIPS)
+        gone = rows[0].index("arrival_time_window")
+        self.store(TRIPS, [row[:gone] + row[gone + 1:] for row in rows])
+        self.assertRegex(self.refused("inspect", "city"),
+                         rf"^city/{TRIPS}: no column 'arrival_time_window'")
+
+    def test_a_cell_that_is_no_number(self):
+        self.altered(MATRIX, 2, "cell003", "12s")
+        self.assertEqual(self.refused("inspect", "city"),
+                         f"city/{MATRIX}: line 3, column 'cell003': '12s' is not an integer")
+
+    def test_minutes_that_are_no_number(self):
+        self.altered(TRIPS, 4, "flexibility_pickup_earlier", "ten")
+        self.assertEqual(self.refused("inspect", "city"),
+                         f"city/{TRIPS}: line 5, column 'flexibility_pickup_earlier': 'ten' is not "
+                         "an integer")
+
+    def test_a_negative_travel_time(self):
+        self.altered(MATRIX, 1, "cell002", "-300")
+        self.assertEqual(self.refused("inspect", "city"),
+                         f"city/{MATRIX}: line 2, column 'cell002': a negative travel time")
+
+    def test_a_window_outside_of_the_day(self):
+        for window in ("23:50-24:20", "09:30-09:00", "9:00-9:30"):
+            self.altered(TRIPS, 7, "departure_time_window", window)
+            self.assertEqual(self.refused("inspect", "city"),
+                             f"city/{TRIPS}: line 8, column 'departure_time_window': expected a "
+                             f"window of the day such as 07:30-08:00, got '{window}'")
+
+    def test_a_decision_on_an_unknown_place(self):
+        self.altered(DECISIONS, 20, "arrival_location", "the moon")
+        self.assertEqual(self.refused("inspect", "city"),
+                         f"city/{DECISIONS}: line 21, column 'arrival_location': the table of trips "
+                         "has no such trip: 'the moon' is in none")
+
+    def test_a_trip_of_an_unknown_cell_is_left_out(self):
+        before, _ = self.inspected()
+        self.altered(TRIPS, 5, "origin_h3", "atlantis")
+        self.altered(TRIPS, 9, "destination_h3", "atlantis")
+        facts, said = self.inspected()
+        self.assertEqual(facts["trips"], before["trips"] - 2)
+        self.assertIn("rows=2", said)
+        self.assertIn("first_line=6", said)
+
+    def test_ways_longer_than_a_detour_are_counted(self):
+        rows = self.table(MATRIX)
+        way = int(rows[1][2])
+        self.altered(MATRIX, 1, "cell001", str(way + 100_000))
+        facts, said = self.inspected()
+        self.assertGreater(facts["triangle_violations"], 0)
+        self.assertIn(f"triples={facts['triangle_violations']}", said)
+
+    def test_trips_that_cannot_be_served_are_named_by_row(self):
+        rows = self.table(TRIPS)
+        first = dict(zip(rows[0], rows[3]))
+        self.altered(TRIPS, 3, "departure_time_window", "00:00-00:30")
+        for row, line in enumerate(self.table(DECISIONS)):
+            told = dict(zip(self.table(DECISIONS)[0], line)) if row else {}
+            if told and all(told[key] == first[key] for key in
+                            ("traveler_id", "departure_time_window", "arrival_time_window",
+                             "trip_purpose", "departure_location", "arrival_location")):
+                self.altered(DECISIONS, row, "departure_time_window", "00:00-00:30")
+        facts, said = self.inspected()
+        self.assertEqual(facts["infeasible"], 1)
+        self.assertIn("trip 3 in line 4", said)
+
+    def test_they_may_be_gzipped(self):
+        before, _ = self.inspected()
+        for name in (MATRIX, TRIPS, DECISIONS):
+            path = self.folder / "city" / name
+            with gzip.open(f"{path}.gz", "wb") as packed:
+                packed.write(path.read_bytes())
+            path.unlink()
+        self.assertEqual(self.inspected(), (before, ""))
+        self.call("data", "--cells", 5, "--travellers", 3, "--seed", 2, "--out", "packed", "--gzip")
+        self.assertEqual(sorted(path.name for path in (self.folder / "packed").iterdir()),
+                         sorted([MATRIX, TRIPS, f"{DECISIONS}.gz"]))
+        self.assertEqual(json.loads(self.call("inspect", "packed", "--json").stdout), before)
+
+
+class Pictures(DvrpTest):
+    def setUp(self):
+        super().setUp()
+        self.call("instance", "--customers", 8, "--seed", 2, "--out", "eight.json")
+
+    def test_of_the_solver_or_of_a_file(self):
+        (self.folder / "routes.json").write_text(self.call("solve", "eight.json", "--json").stdout)
+        self.assertEqual(self.call("show", "eight.json", "--out", "a.svg").stdout, "a.svg\n")
+        self.call("show", "eight.json", "--routes", "routes.json", "--out", "b.svg")
+        svg = (self.folder / "a.svg").read_text()
+        self.assertEqual(svg, (self.folder / "b.svg").read_text())
+        ElementTree.fromstring(svg)
+        self.assertEqual(svg.count("<title>request "), 8)
+
+    def test_routes_that_break_a_rule_are_refused(self):
+        self.write("routes.json", {"routes": [[1, 2]]})
+        self.assertEqual(self.refused("show", "eight.json", "--routes", "routes.json", "--out",
+                                      "a.svg"),
+                         "routes.json: breaks a rule: request 1 is not served")
+        self.assertFalse((self.folder / "a.svg").exists())
+
+
+def main():
+    global BINARY
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--binary", required=True)
+    arguments, rest = parser.parse_known_args()
+    BINARY = str(Path(arguments.binary).resolve())
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    main()
