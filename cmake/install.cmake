@@ -22,6 +22,7 @@ foreach(layer ${layers})
 endforeach()
 
 install(TARGETS flotilla)
+install(DIRECTORY assets/ DESTINATION ${CMAKE_INSTALL_DATADIR}/flotilla)
 
 if(TARGET flotilla_torch)
   # The plugin is opened by its bare name, which is looked for in the run path of the program: of

@@ -99,7 +99,8 @@ def check(flotilla, data, instance, routes):
 
 def referee(instance, options):
     """The best of all seeds, as the object that is printed; None: none found routes."""
-    found = [solve(instance, options.seconds, seed) for seed in range(options.seeds)]
+    found = [solve(instance, options.seconds, seed) for seed in
+             range(options.first_seed, options.first_seed + options.seeds)]
     costs = [each and each[0] / 60 for each in found]
     if not any(found):
         return None
@@ -127,6 +128,7 @@ def main():
                         help="instances, one per line; - reads stdin")
     parser.add_argument("--seconds", type=float, default=5, help="of each seed (default 5)")
     parser.add_argument("--seeds", type=int, default=3, help="the best of how many (default 3)")
+    parser.add_argument("--first-seed", type=int, default=0, help="of those (default 0)")
     parser.add_argument("--flotilla", default=os.path.join(ROOT, "build", "release", "flotilla"),
                         help="the program that checks the routes (default: the release build)")
     parser.add_argument("--data", help="directory of the tables the instances were drawn from")

@@ -8,9 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "flotilla/cli/dvrp.h"
+#include "flotilla/cli/ortools_referee.h"
 #include "flotilla/cli/status_line.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
+#include "flotilla/domains/dvrp/oracle/network_router.h"
 #include "flotilla/domains/dvrp/oracle/training.h"
 
 namespace flotilla {
@@ -83,13 +85,142 @@ void add_train(CLI::App& oracle) {
   command->callback([arguments] { train(*arguments); });
 }
 
+// What training and evaluation of negotiators use, and what it is compared with.
+constexpr dvrp::DecodeOptions kShipped{.starts = 1, .improve = 20};
+
+struct EvalArguments {
+  std::string data, weights, referee = "lns";
+  dvrp::ExamOptions exam;
+  dvrp::DecodeOptions decode = kShipped;
+  OrToolsOptions ortools;
+  int iterations = 5000, threads = cpu_count();
+  bool json = false;
+};
+
+std::string setting_of(const dvrp::DecodeOptions& options) {
+  std::string text = options.starts == 1 ? "greedy" : fmt::format("{} starts", options.starts);
+  if (options.improve > 0) text += " + local search";
+  if (options.refine > 0) text += fmt::format(" + {}", options.refine);
+  return text;
+}
+
+void print_header(const dvrp::Exam& exam) {
+  std::string gaps;
+  for (const auto& group : exam.groups)
+    gaps += fmt::format("{:>10}", fmt::format("gap {} %", group.requests));
+  fmt::print("{:<26}{}{:>13}{:>13}{:>8}{:>12}\n", "", gaps, "corr across", "corr within", "r0",
+             "samples/s");
+}
+
+void print_row(const std::string& name, const dvrp::Grade& grade) {
+  std::string gaps;
+  for (const double gap : grade.gaps) gaps += fmt::format("{:>10.2f}", gap);
+  fmt::print("{:<26}{}{:>13.3f}{:>13.3f}{:>8.3f}{:>12.0f}\n", name, gaps, grade.corr_across,
+             grade.corr_within, grade.r0, grade.samples_per_s);
+}
+
+nlohmann::ordered_json grade_json(const dvrp::Exam& exam, const dvrp::Grade& grade) {
+  nlohmann::ordered_json json;
+  for (size_t i = 0; i < exam.groups.size(); ++i) {
+    json[fmt::format("gap_{}", exam.groups[i].requests)] = grade.gaps[i];
+  }
+  json["corr_across"] = grade.corr_across;
+  json["corr_within"] = grade.corr_within;
+  json["r0"] = grade.r0;
+  json["samples_per_s"] = grade.samples_per_s;
+  return json;
+}
+
+void evaluate(EvalArguments& arguments) {
+  const dvrp::Data data = dvrp_data_of(arguments.data);
+  const dvrp::OracleWeights weights = dvrp::read_oracle(oracle_path(arguments.weights), data.city);
+  ThreadPool pool(arguments.threads);
+  arguments.ortools.data = arguments.data;
+  arguments.ortools.processes = arguments.threads;
+  const dvrp::Referee referee = arguments.referee == "lns"
+                                    ? dvrp::make_solver_referee(arguments.iterations, pool)
+                                    : make_ortools_referee(arguments.ortools);
+  const dvrp::Exam exam =
+      make_exam(data, arguments.exam, referee, [](const std::string& line) { say(line + "\n"); });
+  if (!arguments.json) print_header(exam);
+  const auto grade_of = [&](const dvrp::DecodeOptions& options) {
+    const auto router = dvrp::make_network_router(weights, data.city, options, pool);
+    const dvrp::Grade result = grade(*router, exam);
+    if (!arguments.json) print_row(setting_of(options), result);
+    return result;
+  };
+  nlohmann::ordered_json json = grade_json(exam, grade_of(arguments.decode));
+  json["setting"] = setting_of(arguments.decode);
+  json["greedy"] = grade_json(exam, grade_of({}));
+  const auto insertion = dvrp::make_insertion_router(pool);
+  const dvrp::Grade plain = grade(*insertion, exam);
+  json["insertion"] = grade_json(exam, plain);
+  json["referee"] = arguments.referee;
+  json["threads"] = arguments.threads;
+  json["weights"] = weights.origin;
+  if (!arguments.json) return print_row("insertion alone", plain);
+  fmt::print("{}\n", json.dump());
+}
+
+void add_eval(CLI::App& oracle) {
+  CLI::App* command = oracle.add_subcommand("eval", "compare its routes with those of a solver");
+  auto arguments = std::make_shared<EvalArguments>();
+  EvalArguments& a = *arguments;
+  command->add_option("--weights", a.weights, "of the oracle (default: those that come with it)");
+  command->add_option("--data", a.data, kDvrpDataHelp);
+  command->add_option("--referee", a.referee, "lns: the own solver (default), or ortools")
+      ->check(CLI::IsMember({"lns", "ortools"}));
+  command->add_option("--iterations", a.iterations, "of the own solver (default 5000)")
+      ->check(CLI::Range(0, 1'000'000'000));
+  command->add_option("--seconds", a.ortools.seconds, "of OR-Tools for a seed (default 5)")
+      ->check(CLI::Range(0.01, 3600.0));
+  command->add_option("--seeds", a.ortools.seeds, "of OR-Tools, the best of them (default 3)")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--python", a.ortools.python, "that has OR-Tools (default python3)");
+  command->add_option("--instances", a.exam.instances, "of each size (default 100)")
+      ->check(CLI::Range(2, 100'000));
+  command->add_option("--shifts", a.exam.shifts, "of the windows of an instance (default 500)")
+      ->check(CLI::Range(2, 100'000));
+  command->add_option("--shifted", a.exam.shifted, "instances that are shifted (default 2)")
+      ->check(CLI::Range(1, 1000));
+  command
+      ->add_option("--starts", a.decode.starts,
+                   fmt::format("first pickups that are tried (default {})", kShipped.starts))
+      ->check(CLI::Range(1, 1000));
+  command
+      ->add_option("--improve", a.decode.improve,
+                   fmt::format("most passes of local search (default {})", kShipped.improve))
+      ->check(CLI::Range(0, 1000));
+  command
+      ->add_option("--refine", a.decode.refine,
+                   fmt::format("iterations of the solver behind it (default {})", kShipped.refine))
+      ->check(CLI::Range(0, 1'000'000));
+  command->add_option("--seed", a.exam.seed, "of the instances (default 0)");
+  command->add_option("--threads", a.threads, "default: all CPUs")->check(CLI::Range(1, 1024));
+  command->add_flag("--json", a.json, "print one JSON object on stdout");
+  command->callback([arguments] { evaluate(*arguments); });
+}
+
 }  // namespace
+
+std::string oracle_path(const std::string& given) {
+  if (!given.empty()) return given;
+  std::string path = find_asset("dvrp/oracle/oracle.safetensors");
+  if (path.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "the oracle's weights are not beside the program: name them by --weights, or make "
+                "some with "
+                "flotilla dvrp oracle train");
+  }
+  return path;
+}
 
 void add_dvrp_oracle(CLI::App& dvrp) {
   CLI::App* command =
       dvrp.add_subcommand("oracle", "the network that routes many instances at once");
   command->require_subcommand(1);
   add_train(*command);
+  add_eval(*command);
 }
 
 }  // namespace flotilla

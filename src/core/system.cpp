@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -122,6 +123,22 @@ uint64_t peak_resident_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+std::string find_asset(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  std::vector<fs::path> places;
+  if (const char* asked = std::getenv("FLOTILLA_ASSETS")) places.emplace_back(asked);
+  places.push_back(folder.parent_path() / "share" / "flotilla");
+  // build/release/flotilla, and build/release/tests/core_tests
+  places.push_back(folder.parent_path().parent_path() / "assets");
+  places.push_back(folder.parent_path().parent_path().parent_path() / "assets");
+  for (const fs::path& place : places) {
+    if (fs::exists(place / name, error)) return (place / name).string();
+  }
+  return "";
 }
 
 void require_memory(uint64_t bytes, const std::string& what) {

@@ -369,37 +369,54 @@ bool is_taken(double change, double temperature, Rng& rng) {
   return change <= 0 || rng.uniform() < std::exp(-change / temperature);
 }
 
-}  // namespace
+constexpr double kLastTemperature = 1e-3;
 
-Solution solve(const Instance& instance, const SolveOptions& options) {
-  const Problem problem(instance);
-  Rng rng(options.seed, stream_of(Purpose::kSearch, uint64_t{3} << 40u));
-  std::vector<int> all(instance.requests.size());
-  std::iota(all.begin(), all.end(), 0);
-  Plan current(problem);
-  if (!current.insert_all(all, 0, rng)) return {.routes = {}, .cost = kNever, .iterations = 0};
-  Plan best = current;
+Rng rng_of(uint64_t seed) { return Rng(seed, stream_of(Purpose::kSearch, uint64_t{3} << 40u)); }
+
+// Takes requests out and puts them in again, from a temperature in minutes downwards.
+Solution search(const Instance& instance, const Problem& problem, const Plan& first,
+                const SolveOptions& options, double temperature, Rng& rng) {
+  Plan current = first, best = first;
   Ruin ruin(problem, rng);
   const uint64_t begin = now_ns();
-  const double first_temperature = 0.01 * current.cost(), last_temperature = 1e-3;
   int64_t i = 0;
   const auto progress = [&] {
     return options.seconds > 0 ? static_cast<double>(now_ns() - begin) * 1e-9 / options.seconds
                                : static_cast<double>(i) / options.iterations;
   };
-  for (double part = progress(); part < 1 && !all.empty(); ++i, part = progress()) {
-    const double temperature =
-        first_temperature * std::pow(last_temperature / first_temperature, part);
+  const bool any = problem.requests() > 0;
+  for (double part = progress(); part < 1 && any; ++i, part = progress()) {
+    const double warmth = temperature * std::pow(kLastTemperature / temperature, part);
     Plan next = current;
     const std::vector<int> out = ruin.choose(current);
     const double noise = rng.chance(0.5) ? 4 : 0;
     if (!next.remove_all(out) || !next.insert_all(out, noise, rng)) continue;
-    if (is_taken(next.cost() - current.cost(), temperature, rng)) current = next;
+    if (is_taken(next.cost() - current.cost(), warmth, rng)) current = std::move(next);
     if (current.cost() < best.cost() - 1e-9) best = current;
   }
   Solution solution{.routes = best.routes(), .cost = 0, .iterations = i};
   solution.cost = cost_of(instance, solution.routes);
   return solution;
+}
+
+}  // namespace
+
+Solution solve(const Instance& instance, const SolveOptions& options) {
+  const Problem problem(instance);
+  Rng rng = rng_of(options.seed);
+  std::vector<int> all(instance.requests.size());
+  std::iota(all.begin(), all.end(), 0);
+  Plan first(problem);
+  if (!first.insert_all(all, 0, rng)) return {.routes = {}, .cost = kNever, .iterations = 0};
+  const double temperature = 0.01 * first.cost();
+  return search(instance, problem, first, options, temperature, rng);
+}
+
+Solution refine(const Instance& instance, const std::vector<Route>& routes, int iterations) {
+  const Problem problem(instance);
+  const SolveOptions options{.iterations = iterations, .seconds = 0, .seed = 0};
+  Rng rng = rng_of(options.seed);
+  return search(instance, problem, Plan(problem, routes), options, kLastTemperature, rng);
 }
 
 Solution improve(const Instance& instance, const std::vector<Route>& routes, int passes) {

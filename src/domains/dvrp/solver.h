@@ -29,5 +29,8 @@ Solution solve(const Instance& instance, const SolveOptions& options);
 // Moves requests to other places, and exchanges two between vehicles, as long as that shortens the
 // routes; at most `passes` times over all of them. REQUIRES: routes without fault.
 Solution improve(const Instance& instance, const std::vector<Route>& routes, int passes);
+// Large-neighbourhood search from there on, which never makes them worse. REQUIRES: the same.
+// Determinism: the same instance and routes give the same routes.
+Solution refine(const Instance& instance, const std::vector<Route>& routes, int iterations);
 
 }  // namespace flotilla::dvrp

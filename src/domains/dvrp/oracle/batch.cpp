@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "flotilla/domains/dvrp/oracle/weights.h"
 
@@ -80,17 +81,21 @@ std::vector<int> sequence_of(const Instance& instance, const std::vector<Route>&
   return sequence;
 }
 
-Tour tour_of(const Instance& instance, std::span<const int> sequence, Decoding& decoding) {
-  decoding.begin(instance);
-  for (const int node : sequence) {
-    if (decoding.done()) break;
-    if (!std::ranges::binary_search(decoding.allowed(), node)) {
-      throw Error(ErrorCode::kInternal, fmt::format("node {} is not allowed at step {} of a tour",
-                                                    node, decoding.step()));
+Tour tour_of(const Instance& instance, std::span<const int> sequence) {
+  std::vector<Route> routes;
+  for (auto begin = sequence.begin(); begin != sequence.end();) {
+    const auto end = std::find(begin, sequence.end(), 0);
+    Route& route = routes.emplace_back();
+    for (auto at = begin; at != end; ++at) {
+      if (!Instance::is_pickup(*at) || std::find(at, end, *at + 1) != end) route.push_back(*at);
     }
-    decoding.go(node);
+    begin = end == sequence.end() ? end : end + 1;
   }
-  return decoding.tour();
+  if (!fault_of(instance, routes).empty()) {
+    return {.routes = {}, .cost = std::numeric_limits<double>::infinity()};
+  }
+  const double cost = cost_of(instance, routes);
+  return {.routes = std::move(routes), .cost = cost};
 }
 
 StepBatch step_batch(std::span<const Instance* const> instances,

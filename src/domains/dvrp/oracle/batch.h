@@ -18,8 +18,9 @@ NodeBatch node_batch(std::span<const Instance* const> instances);
 // so that the same routes are always the same sequence.
 std::vector<int> sequence_of(const Instance& instance, const std::vector<Route>& routes);
 
-// The tour that a sequence of choices makes. Throws Error(kInternal) for one that is not allowed.
-Tour tour_of(const Instance& instance, std::span<const int> sequence, Decoding& decoding);
+// The tour that a sequence of choices makes, without passengers that were never delivered. Infinite
+// cost: its routes break a rule.
+Tour tour_of(const Instance& instance, std::span<const int> sequence);
 
 // What the decoder sees along the sequences; `weight` is that of every step of an instance. Steps
 // without a choice have weight 0. On the threads of `pool`. REQUIRES: sequences that are allowed.

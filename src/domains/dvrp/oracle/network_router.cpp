@@ -164,11 +164,7 @@ Tour Worker::best_tour(const Instance& instance, Rng& rng) {
     Tour tour = decoding_.tour();
     if (tour.cost < best.cost) best = std::move(tour);
   }
-  if (options_.improve > 0 && std::isfinite(best.cost)) {
-    Solution better = improve(instance, best.routes, options_.improve);
-    best = {.routes = std::move(better.routes), .cost = better.cost};
-  }
-  return best;
+  return finished(instance, std::move(best), options_);
 }
 
 class NetworkRouter final : public Router {
@@ -197,6 +193,16 @@ class NetworkRouter final : public Router {
 };
 
 }  // namespace
+
+Tour finished(const Instance& instance, Tour tour, const DecodeOptions& options) {
+  if (!std::isfinite(tour.cost)) return tour;
+  const auto take = [&tour](Solution better) {
+    tour = {.routes = std::move(better.routes), .cost = better.cost};
+  };
+  if (options.improve > 0) take(improve(instance, tour.routes, options.improve));
+  if (options.refine > 0) take(refine(instance, tour.routes, options.refine));
+  return tour;
+}
 
 std::unique_ptr<Router> make_network_router(const OracleWeights& weights, const City& city,
                                             const DecodeOptions& options, ThreadPool& pool) {

@@ -19,8 +19,7 @@ class TorchRouter final : public Router {
       : oracle_(std::move(oracle)),
         options_(options),
         chunk_(static_cast<size_t>(max_batch)),
-        pool_(pool),
-        decodings_(static_cast<size_t>(pool.threads())) {
+        pool_(pool) {
     if (options.starts != 1) {
       throw Error(ErrorCode::kUsage, "oracle.starts: the network on libtorch has one start");
     }
@@ -47,12 +46,9 @@ class TorchRouter final : public Router {
                    size_t first) {
     const auto sequences =
         oracle_->decode(node_batch(instances), options_.sampled, options_.seed + first);
-    pool_.for_each(static_cast<int>(instances.size()), [&](int thread, int item) {
+    pool_.for_each(static_cast<int>(instances.size()), [&](int, int item) {
       const auto i = static_cast<size_t>(item);
-      tours[i] = tour_of(*instances[i], sequences[i], decodings_[static_cast<size_t>(thread)]);
-      if (options_.improve == 0 || !std::isfinite(tours[i].cost)) return;
-      Solution better = improve(*instances[i], tours[i].routes, options_.improve);
-      tours[i] = {.routes = std::move(better.routes), .cost = better.cost};
+      tours[i] = finished(*instances[i], tour_of(*instances[i], sequences[i]), options_);
     });
   }
 
@@ -60,7 +56,6 @@ class TorchRouter final : public Router {
   const DecodeOptions options_;
   size_t chunk_;
   ThreadPool& pool_;
-  std::vector<Decoding> decodings_;  // by thread
 };
 
 }  // namespace

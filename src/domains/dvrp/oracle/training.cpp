@@ -280,10 +280,9 @@ std::vector<double> OracleTraining::costs_of(const std::vector<const Instance*>&
   auto chosen =
       oracle_->decode(node_batch(instances), sampled, options_.seed + static_cast<uint64_t>(step_));
   std::vector<double> costs(instances.size());
-  std::vector<Decoding> decodings(static_cast<size_t>(pool_.threads()));
-  pool_.for_each(static_cast<int>(instances.size()), [&](int thread, int item) {
+  pool_.for_each(static_cast<int>(instances.size()), [&](int, int item) {
     const auto i = static_cast<size_t>(item);
-    costs[i] = tour_of(*instances[i], chosen[i], decodings[static_cast<size_t>(thread)]).cost;
+    costs[i] = tour_of(*instances[i], chosen[i]).cost;
   });
   if (sequences != nullptr) *sequences = std::move(chosen);
   return costs;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "flotilla/domains/dvrp/generate.h"
@@ -39,6 +40,18 @@ inline OracleWeights random_weights(uint64_t seed) {
     for (float& value : tensor.data) value += static_cast<float>(rng.uniform(0, 0.5));
   }
   return weights;
+}
+
+// The tour of choices that the rules allow; throws for others.
+inline Tour follow(const Instance& instance, const std::vector<int>& sequence) {
+  Decoding decoding;
+  decoding.begin(instance);
+  for (const int node : sequence) {
+    if (!std::ranges::binary_search(decoding.allowed(), node))
+      throw std::logic_error("not allowed");
+    decoding.go(node);
+  }
+  return decoding.tour();
 }
 
 // The kernels of one CPU on one instance.

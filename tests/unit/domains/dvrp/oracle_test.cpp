@@ -300,10 +300,33 @@ TEST(Decoding, RoutesOfTheSolverCanBeFollowed) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const Instance instance = draw_prefix(1 + static_cast<int>(seed % 30), seed);
     const Solution solution = solve(instance, {.iterations = 50});
-    Decoding decoding;
-    const Tour tour = tour_of(instance, sequence_of(instance, solution.routes), decoding);
-    EXPECT_NEAR(tour.cost, solution.cost, 1e-6);
+    const std::vector<int> sequence = sequence_of(instance, solution.routes);
+    const Tour followed = follow(instance, sequence);
+    EXPECT_NEAR(followed.cost, solution.cost, 1e-6);
+    EXPECT_EQ(tour_of(instance, sequence).routes, followed.routes);
   }
+}
+
+TEST(Decoding, SequencesMakeTheToursOfTheRules) {
+  int retractions = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const Instance instance = draw_prefix(1 + static_cast<int>(seed % 30), seed);
+    Rng rng(seed, stream_of(Purpose::kTest, 5));
+    Decoding decoding;
+    std::vector<int> sequence;
+    for (decoding.begin(instance); !decoding.done();) {
+      const auto allowed = decoding.allowed();
+      sequence.push_back(allowed[rng.below(static_cast<uint32_t>(allowed.size()))]);
+      if (sequence.back() == 0 && decoding.free_seats() < kCapacity) ++retractions;
+      decoding.go(sequence.back());
+    }
+    const Tour expected = decoding.tour(), tour = tour_of(instance, sequence);
+    ASSERT_EQ(tour.routes, expected.routes);
+    ASSERT_EQ(tour.cost, expected.cost);
+    sequence.resize(sequence.size() / 2);  // not everybody is served
+    ASSERT_EQ(tour_of(instance, sequence).cost, std::numeric_limits<double>::infinity());
+  }
+  EXPECT_GT(retractions, 20);
 }
 
 TEST(Improve, IsAsGoodAsTheBestSingleMove) {

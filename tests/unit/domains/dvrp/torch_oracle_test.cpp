@@ -31,6 +31,10 @@ TEST(TorchOracle, RoutesAsTheKernelsDo) {
   ThreadPool pool(2);
   const std::vector<Instance> instances = draw_many(120);
   const auto kernels = make_network_router(weights, data().city, {}, pool);
+  const auto sampled = oracle->decode(node_batch(pointers(instances)), true, 5);
+  for (size_t i = 0; i < instances.size(); ++i) {
+    ASSERT_EQ(fault_of(instances[i], follow(instances[i], sampled[i]).routes), "");
+  }
   const auto torch = make_torch_router(std::move(oracle), {}, 50, pool);
   const std::vector<Tour> expected = route_all(*kernels, instances, 120);
   const std::vector<Tour> tours = route_all(*torch, instances, 120);

@@ -81,7 +81,8 @@ class Decoder {
         done_(at::zeros({instances}, ways.options().dtype(at::kBool))),
         chosen_(at::zeros({kMaxDecodeSteps + kBlock, instances}, long_options())),
         noise_(at::zeros({kBlock, instances, nodes}, ways.options())),
-        sampled_(at::zeros({1}, ways.options().dtype(at::kBool))) {}
+        sampled_(at::zeros({1}, ways.options().dtype(at::kBool))),
+        own_(at::eye(nodes / 2, ways.options()).to(at::kBool).unsqueeze(0)) {}
 
   std::vector<std::vector<int>> decode(const NodeBatch& batch, bool sampled, uint64_t seed) {
     const c10::NoGradGuard no_gradients;
@@ -90,12 +91,14 @@ class Decoder {
     auto generator = at::globalContext().defaultGenerator(ways_.device());
     if (sampled) generator.set_current_seed(seed);
     run_begin();
-    for (int first = 0; first < kMaxDecodeSteps; first += kBlock) {
+    int steps = 0;
+    while (steps < kMaxDecodeSteps) {
       if (sampled) noise_.copy_(-(-noise_.uniform_(1e-10, 1).log()).log());
       run_block();
+      steps += kBlock;
       if (done_.all().item<bool>()) break;
     }
-    return take();
+    return take(steps);
   }
 
  private:
@@ -108,6 +111,8 @@ class Decoder {
     encoded_ = network_.encode(features(nodes_, ways_), nodes_.real, false);
     // Minutes between nodes, [instances, from, to].
     way_ = ways_.index({nodes_.cell.unsqueeze(2), nodes_.cell.unsqueeze(1)});
+    dropoff_way_ = dropoffs(way_.slice(1, 1, way_.size(1), 2)).contiguous();
+    dropoff_late_ = dropoffs(nodes_.late).unsqueeze(1).contiguous();
     current_.zero_();
     time_.zero_();
     step_.zero_();
@@ -124,19 +129,19 @@ class Decoder {
     const Array index = current_.view({count, 1, 1}).expand({count, 1, n});
     const Array arrival = time_.unsqueeze(1) + way_.gather(1, index).squeeze(1);
     const Array start = at::maximum(arrival, nodes_.early);
-    const Array waiting = status_.eq(kWaiting), on_board = status_.eq(kOnBoard);
+    const Array on_board = status_.eq(kOnBoard);
     const Array in_time = arrival.le(nodes_.late);
-    // From every pickup to every drop-off.
-    const Array reach = (pickups(start).unsqueeze(2) + dropoffs(way_.slice(1, 1, n, 2)))
-                            .le(dropoffs(nodes_.late).unsqueeze(1));
-    const Array all_reached = reach.logical_or(on_board.logical_not().unsqueeze(1)).all(2);
+    // From every pickup to every drop-off: those on board and its own must be reached.
+    const Array reach = (pickups(start).unsqueeze(2) + dropoff_way_).le(dropoff_late_);
+    const Array needed = on_board.unsqueeze(1).logical_or(own_);
     const Array seats = kCapacity - on_board.sum(1);
-    const Array pick = waiting.logical_and(pickups(in_time))
-                           .logical_and(reach.diagonal(0, 1, 2))
-                           .logical_and(all_reached)
+    const Array pick = reach.ge(needed)
+                           .all(2)
+                           .logical_and(status_.eq(kWaiting))
+                           .logical_and(pickups(in_time))
                            .logical_and(seats.gt(0).unsqueeze(1));
     const Array drop = on_board.logical_and(dropoffs(in_time));
-    const Array depot = current_.ne(0).logical_and(drop.any(1).logical_not());
+    const Array depot = current_.ne(0).gt(drop.any(1));  // and nobody can be delivered
     const Array stops = at::stack({pick, drop}, 2).flatten(1);
     done_.logical_or_(stops.any(1).logical_or(depot).logical_not());  // nothing is allowed
     const Array allowed = at::cat({depot.logical_or(done_).unsqueeze(1), stops}, 1);
@@ -170,8 +175,8 @@ class Decoder {
   }
 
   // By instance, up to the depot behind the last stop.
-  std::vector<std::vector<int>> take() const {
-    const Array here = chosen_.to(at::kCPU).t().contiguous();
+  std::vector<std::vector<int>> take(int steps) const {
+    const Array here = chosen_.slice(0, 0, steps).t().contiguous().to(at::kCPU);
     const int64_t* at = here.data_ptr<int64_t>();
     std::vector<std::vector<int>> tours;
     for (int64_t i = 0; i < here.size(0); ++i, at += here.size(1)) {
@@ -225,10 +230,11 @@ class Decoder {
   const Array ways_;  // minutes between cells
   Nodes nodes_;
   Encoded encoded_;
-  Array way_;
+  Array way_, dropoff_way_, dropoff_late_;
   Array current_, time_, step_, status_, done_;
   Array chosen_;  // [steps, instances]
   Array noise_, sampled_;
+  const Array own_;  // [1, requests, requests]: the diagonal
 };
 
 }  // namespace flotilla::dvrp::torch_oracle
