@@ -18,8 +18,8 @@ constexpr float kFailureReward = -5000;
 
 // Made once for all environments of the program.
 std::shared_ptr<const Data> default_data() {
-  static const auto data = std::make_shared<const Data>(generate_data({}));
-  return data;
+  static const auto kData = std::make_shared<const Data>(generate_data({}));
+  return kData;
 }
 
 std::shared_ptr<const Data> data_of(const std::string& directory) {
