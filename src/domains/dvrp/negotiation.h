@@ -65,6 +65,7 @@ class Negotiation {
   bool wants_plain() const { return reward_ == Reward::kCounterfactual; }
 
  protected:
+  // The router that the key `oracle` names. Another one is a choice of that key and a line here.
   std::unique_ptr<Router> make_router(ThreadPool& pool) const;
 
  private:
