@@ -15,7 +15,8 @@ namespace flotilla {
 namespace {
 
 constexpr uint64_t kHashedSteps = 1000;
-constexpr uint64_t kStepsPerLook = 64;  // at the clock
+constexpr uint64_t kHashedBatchedSteps = 90;  // each is much work
+constexpr uint64_t kStepsPerLook = 64;        // at the clock
 
 Schema bench_schema() {
   Schema schema = VecOptions::schema();
@@ -35,9 +36,9 @@ void stop_if_interrupted() {
   if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
 }
 
-std::string hash_first_steps(RandomRun& run) {
+std::string hash_first_steps(RandomRun& run, uint64_t steps) {
   TrajectoryHash hash(run.vec().spec(), run.vec().num_envs());
-  while (run.steps() < kHashedSteps) {
+  while (run.steps() < steps) {
     stop_if_interrupted();
     run.step();
     hash.add(run.view());
@@ -45,9 +46,9 @@ std::string hash_first_steps(RandomRun& run) {
   return hash.hex();
 }
 
-Measurement measure(RandomRun& run, double seconds) {
+Measurement measure(RandomRun& run, uint64_t hashed_steps, double seconds) {
   Measurement result;
-  result.trajectory_sha256 = hash_first_steps(run);
+  result.trajectory_sha256 = hash_first_steps(run, hashed_steps);
   // Slow envs look at the clock after every step.
   const uint64_t start = now_ns();
   const double cpu_before = run.vec().cpu_seconds();
@@ -61,7 +62,7 @@ Measurement measure(RandomRun& run, double seconds) {
   }
   result.wall_s = static_cast<double>(now_ns() - start) * 1e-9;
   result.cpu_s = run.vec().cpu_seconds() - cpu_before;
-  result.steps = (run.steps() - kHashedSteps) * static_cast<uint64_t>(run.vec().num_envs());
+  result.steps = (run.steps() - hashed_steps) * static_cast<uint64_t>(run.vec().num_envs());
   result.failures = run.vec().take_failures().size();
   return result;
 }
@@ -72,7 +73,8 @@ void bench_env(const Program& program, const EnvArguments& arguments, const Conf
   const Config config = arguments.config(type);
   const VecOptions options = VecOptions::from(flags);
   RandomRun run(type, config, options, static_cast<uint64_t>(flags.get_integer("seed")));
-  const Measurement m = measure(run, flags.get_number("seconds"));
+  const uint64_t hashed_steps = type.batched ? kHashedBatchedSteps : kHashedSteps;
+  const Measurement m = measure(run, hashed_steps, flags.get_number("seconds"));
   const double rate = static_cast<double>(m.steps) / m.wall_s;
   const int threads = options.backend == Backend::kThreads ? options.threads : 1;
   const int workers = options.backend == Backend::kProcesses ? options.workers : 0;

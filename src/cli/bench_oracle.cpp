@@ -13,6 +13,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/generate.h"
+#include "flotilla/domains/dvrp/oracle/options.h"
 #include "flotilla/domains/dvrp/oracle/torch_router.h"
 #include "flotilla/report/statistics.h"
 
@@ -60,9 +61,7 @@ bool equal(const std::vector<dvrp::Tour>& a, const std::vector<dvrp::Tour>& b) {
 
 void bench_oracle(const OracleBench& options) {
   const dvrp::Data data = dvrp::generate_data({});
-  const dvrp::OracleWeights weights{.tensors = dvrp::initial_oracle(data.city.size(), 0),
-                                    .city = dvrp::city_hash(data.city),
-                                    .origin = "random weights"};
+  const dvrp::OracleWeights weights = dvrp::read_oracle(dvrp::oracle_path(""), data.city);
   ThreadPool pool(options.threads);
   const auto router = options.torch.empty()
                           ? dvrp::make_network_router(weights, data.city, options.decode, pool)

@@ -17,10 +17,6 @@ constexpr const char* kDvrpInstanceHelp = "an instance, as `dvrp instance` write
 // The tables of a directory; of none, the data that `dvrp data` makes by default.
 dvrp::Data dvrp_data_of(const std::string& directory);
 
-// The weights of the oracle that comes with the program, unless others are given. Throws
-// Error(kUsage) where there are none.
-std::string oracle_path(const std::string& given);
-
 // Throw Error(kData) that names the file.
 dvrp::Instance read_dvrp_instance(const std::string& path, const dvrp::Data& data);
 std::vector<dvrp::Route> read_dvrp_routes(const std::string& path);

@@ -12,7 +12,7 @@
 #include "flotilla/cli/status_line.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
-#include "flotilla/domains/dvrp/oracle/network_router.h"
+#include "flotilla/domains/dvrp/oracle/options.h"
 #include "flotilla/domains/dvrp/oracle/training.h"
 
 namespace flotilla {
@@ -85,13 +85,10 @@ void add_train(CLI::App& oracle) {
   command->callback([arguments] { train(*arguments); });
 }
 
-// What training and evaluation of negotiators use, and what it is compared with.
-constexpr dvrp::DecodeOptions kShipped{.starts = 1, .improve = 20};
-
 struct EvalArguments {
   std::string data, weights, referee = "lns";
   dvrp::ExamOptions exam;
-  dvrp::DecodeOptions decode = kShipped;
+  dvrp::DecodeOptions decode = dvrp::OracleOptions{}.decode;
   OrToolsOptions ortools;
   int iterations = 5000, threads = cpu_count();
   bool json = false;
@@ -133,7 +130,8 @@ nlohmann::ordered_json grade_json(const dvrp::Exam& exam, const dvrp::Grade& gra
 
 void evaluate(EvalArguments& arguments) {
   const dvrp::Data data = dvrp_data_of(arguments.data);
-  const dvrp::OracleWeights weights = dvrp::read_oracle(oracle_path(arguments.weights), data.city);
+  const dvrp::OracleWeights weights =
+      dvrp::read_oracle(dvrp::oracle_path(arguments.weights), data.city);
   ThreadPool pool(arguments.threads);
   arguments.ortools.data = arguments.data;
   arguments.ortools.processes = arguments.threads;
@@ -185,15 +183,15 @@ void add_eval(CLI::App& oracle) {
       ->check(CLI::Range(1, 1000));
   command
       ->add_option("--starts", a.decode.starts,
-                   fmt::format("first pickups that are tried (default {})", kShipped.starts))
+                   fmt::format("first pickups that are tried (default {})", a.decode.starts))
       ->check(CLI::Range(1, 1000));
   command
       ->add_option("--improve", a.decode.improve,
-                   fmt::format("most passes of local search (default {})", kShipped.improve))
+                   fmt::format("most passes of local search (default {})", a.decode.improve))
       ->check(CLI::Range(0, 1000));
   command
       ->add_option("--refine", a.decode.refine,
-                   fmt::format("iterations of the solver behind it (default {})", kShipped.refine))
+                   fmt::format("iterations of the solver behind it (default {})", a.decode.refine))
       ->check(CLI::Range(0, 1'000'000));
   command->add_option("--seed", a.exam.seed, "of the instances (default 0)");
   command->add_option("--threads", a.threads, "default: all CPUs")->check(CLI::Range(1, 1024));
@@ -202,18 +200,6 @@ void add_eval(CLI::App& oracle) {
 }
 
 }  // namespace
-
-std::string oracle_path(const std::string& given) {
-  if (!given.empty()) return given;
-  std::string path = find_asset("dvrp/oracle/oracle.safetensors");
-  if (path.empty()) {
-    throw Error(ErrorCode::kUsage,
-                "the oracle's weights are not beside the program: name them by --weights, or make "
-                "some with "
-                "flotilla dvrp oracle train");
-  }
-  return path;
-}
 
 void add_dvrp_oracle(CLI::App& dvrp) {
   CLI::App* command =

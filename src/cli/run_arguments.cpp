@@ -38,6 +38,7 @@ void RunArguments::add_to(CLI::App& command) {
                           {"workers", "--num-workers"},
                           {"start_method", "--parallel-start-method"},
                           {"checkpoint_every", "--save-interval"}});
+  command.add_option("--customers", customers_, "requests of an episode of dvrp: env.customers");
   if (purpose_ != For::kTraining) return;
   command.add_option("--duration", duration_, "wall time to train for: 90s, 10m, 2h");
   command.add_option("--resume", resume_, "directory of a run to go on with");
@@ -78,6 +79,7 @@ void RunArguments::apply_options(Config& config) const {
     steps |= name == "steps";
     other_limit |= name == "episodes";
   }
+  if (!customers_.empty()) config.set("env.customers", customers_);
   if (!duration_.empty()) config.set("duration_s", fmt::to_string(parse_duration(duration_)));
   // Asking for episodes or a duration means: not the recipe's number of steps.
   if (other_limit && !steps) config.set("steps", "0");

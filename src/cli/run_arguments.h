@@ -30,7 +30,7 @@ class RunArguments {
   void apply_options(Config& config) const;
 
   const For purpose_;
-  std::string what_, duration_, resume_;
+  std::string what_, duration_, resume_, customers_;
   std::optional<int64_t> from_step_;
   std::vector<std::string> overrides_;
   SchemaFlags flags_;

@@ -8,11 +8,13 @@
 
 #include <concepts>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <type_traits>
 
 #include "flotilla/core/config.h"
 #include "flotilla/core/rng.h"
+#include "flotilla/core/thread_pool.h"
 #include "flotilla/env/spec.h"
 
 namespace flotilla {
@@ -21,6 +23,9 @@ struct Outcome {
   float reward = 0;
   bool terminated = false;  // the episode ended by the rules: nothing follows
   bool truncated = false;   // it was cut off: the value of what would follow still counts
+  // False: nothing can be learnt from this step, nor from the rest of the episode; say so at each
+  // of them. Not an error: the env goes on, and so does the run.
+  bool valid = true;
 };
 
 // One env's action: int32 choices or float32 coordinates, as the spec says.
@@ -79,6 +84,26 @@ concept MeteredEnv = Env<E> && requires(const E& e, const typename E::State& s, 
 template <class E>
 concept ValidatedEnv = Env<E> && requires(const E& e, const typename E::State& s) {
   { e.valid(s) } -> std::same_as<bool>;
+};
+
+// The part of a step that all envs make together, such as one call of a network for the batch. It
+// has the threads of the VecEnv for itself.
+template <class State>
+class Stage {
+ public:
+  virtual ~Stage() = default;
+  // What it throws ends the run.
+  virtual void run(std::span<State* const> states) = 0;
+};
+
+// Optional: an env whose steps have such a part. A step is then prepare() of each env, run() for
+// all of them, step() of each env; what one leaves for the next lies in the state. Such envs step
+// in one group, in the serial and the threads back end.
+template <class E>
+concept BatchedEnv = Env<E> &&
+    requires(const E& e, typename E::State& s, Rng& g, ActionRow a, ThreadPool& pool) {
+  e.prepare(s, a, g);
+  { e.make_stage(pool) } -> std::same_as<std::unique_ptr<Stage<typename E::State>>>;
 };
 
 }  // namespace flotilla

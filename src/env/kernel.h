@@ -17,6 +17,7 @@
 #include <cstring>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "flotilla/core/thread_pool.h"
 #include "flotilla/env/env.h"
@@ -78,6 +79,14 @@ struct KernelCall {
   uint64_t position = 0;  // of the generators at reset()
 };
 
+// The common part of a step of batched envs.
+class KernelStage {
+ public:
+  virtual ~KernelStage() = default;
+  // For the envs that are in service, whose slots lie in `bank`.
+  virtual void run(Span envs, std::byte* bank) = 0;
+};
+
 class EnvKernel {
  public:
   explicit EnvKernel(EnvSpec spec) : spec_(std::move(spec)) {}
@@ -90,6 +99,10 @@ class EnvKernel {
   // having failed their reset before.
   virtual void reset(Span envs, const KernelCall& call) const noexcept = 0;
   virtual void step(Span envs, const KernelCall& call) const noexcept = 0;
+  // Null where envs step alone. Otherwise a step is prepare() of every env, run() of the stage,
+  // step() of every env, all in one bank. `pool` must outlive the stage.
+  virtual std::unique_ptr<KernelStage> make_stage(ThreadPool& pool) const = 0;
+  virtual void prepare(Span envs, const KernelCall& call) const noexcept = 0;
   // Rewrites obs and mask of each env from its slot in `bank`.
   virtual void observe(Span envs, const std::byte* bank, const StepView& view) const = 0;
   // Whether the state in this slot is one the env can be in; for states read from a file.
@@ -144,17 +157,31 @@ class KernelOf final : public EnvKernel {
   void step(Span envs, const KernelCall& call) const noexcept override {
     call.lane->phase.store(Phase::kStep, std::memory_order_relaxed);
     for_chunks(envs, call, [&](Span chunk, Flags& flags) {
-      // One try block around the loop, not one per env: entered again after a failure.
-      for (int i = chunk.begin; i < chunk.end; ++i) {
-        try {
-          for (; i < chunk.end; ++i) step_one(call, flags, i);
-        } catch (const std::exception& error) {
-          fail(call, flags, i, error.what());
-        } catch (...) {
-          fail(call, flags, i, kForeignException);
-        }
-      }
+      guarded(
+          chunk, [&](int i) { step_one(call, flags, i); },
+          [&](int i, const char* what) { fail(call, flags, i, what); });
     });
+  }
+
+  std::unique_ptr<KernelStage> make_stage(ThreadPool& pool) const override {
+    if constexpr (BatchedEnv<E>) {
+      return std::make_unique<StageOf>(env_.make_stage(pool));
+    } else {
+      return nullptr;
+    }
+  }
+
+  void prepare(Span envs, const KernelCall& call) const noexcept override {
+    if constexpr (BatchedEnv<E>) {
+      call.lane->phase.store(Phase::kStep, std::memory_order_relaxed);
+      guarded(
+          envs, [&](int i) { prepare_one(call, i); },
+          [&](int i, const char* what) {
+            note(call, i, what);
+            slot(call.out, i).header.status = SlotStatus::kFailed;  // step() puts it back
+          });
+      leave(call);
+    }
   }
 
   void observe(Span envs, const std::byte* bank, const StepView& view) const override {
@@ -180,6 +207,39 @@ class KernelOf final : public EnvKernel {
     return reinterpret_cast<const Slot*>(bank)[i];
   }
   static Slot& slot(std::byte* bank, int i) { return reinterpret_cast<Slot*>(bank)[i]; }
+
+  class StageOf final : public KernelStage {
+   public:
+    explicit StageOf(std::unique_ptr<Stage<typename E::State>> stage) : stage_(std::move(stage)) {}
+
+    void run(Span envs, std::byte* bank) override {
+      states_.clear();
+      for (int i = envs.begin; i < envs.end; ++i) {
+        Slot& s = slot(bank, i);
+        if (s.header.status == SlotStatus::kLive) states_.push_back(&s.state);
+      }
+      stage_->run(states_);
+    }
+
+   private:
+    std::unique_ptr<Stage<typename E::State>> stage_;
+    std::vector<typename E::State*> states_;
+  };
+
+  // Calls body(i) for every env, and failed(i, what) for one that throws. One try block around the
+  // loop, not one per env: entered again after a failure.
+  template <class Body, class Failed>
+  static void guarded(Span envs, const Body& body, const Failed& failed) noexcept {
+    for (int i = envs.begin; i < envs.end; ++i) {
+      try {
+        for (; i < envs.end; ++i) body(i);
+      } catch (const std::exception& error) {
+        failed(i, error.what());
+      } catch (...) {
+        failed(i, kForeignException);
+      }
+    }
+  }
 
   // The flags of some consecutive envs, written to the batch in one go: they share cache lines
   // with those of other threads, and a line that changes hands at every env costs more than the
@@ -211,6 +271,10 @@ class KernelOf final : public EnvKernel {
       body(chunk, flags);
       flags.write(call.view, chunk.size());
     }
+    leave(call);
+  }
+
+  static void leave(const KernelCall& call) {
     call.lane->env.store(-1, std::memory_order_relaxed);
     const uint32_t calls = call.lane->calls.load(std::memory_order_relaxed);
     call.lane->calls.store(calls + 1, std::memory_order_relaxed);
@@ -232,20 +296,31 @@ class KernelOf final : public EnvKernel {
     }
   }
 
+  void prepare_one(const KernelCall& call, int i) const {
+    Slot& s = slot(call.out, i);
+    if (s.header.status != SlotStatus::kLive) return;
+    call.lane->env.store(i, std::memory_order_relaxed);
+    env_.prepare(s.state, action_of(call, i), s.header.rng);
+  }
+
+  ActionRow action_of(const KernelCall& call, int i) const {
+    return ActionRow(call.actions.row(static_cast<size_t>(i), action_dims_));
+  }
+
   void step_one(const KernelCall& call, Flags& flags, int i) const {
     Slot& s = slot(call.out, i);
     if (call.in != call.out) s = slot(call.in, i);
     call.lane->env.store(i, std::memory_order_relaxed);
     if (s.header.status != SlotStatus::kLive) return put_back(s, s.header.status, call, flags, i);
 
-    const ActionRow action(call.actions.row(static_cast<size_t>(i), action_dims_));
-    const Outcome outcome = env_.step(s.state, action, s.header.rng);
+    Outcome outcome = env_.step(s.state, action_of(call, i), s.header.rng);
+    if (!outcome.valid) outcome.reward = 0;
     // The header follows only when the env has observed, too: until then the step can still fail.
     const uint32_t length = s.header.length + 1;
     const double episode_return = s.header.episode_return + static_cast<double>(outcome.reward);
     const bool truncated = outcome.truncated || length >= time_limit_;
     call.view.reward[i] = outcome.reward;
-    flags.set(i, outcome.terminated, truncated, true);
+    flags.set(i, outcome.terminated, truncated, outcome.valid);
     if (outcome.terminated || truncated) {
       write_episode(s, call.view, i, episode_return, length);
       ++s.header.episode;

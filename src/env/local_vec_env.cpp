@@ -32,12 +32,18 @@ LocalVecEnv::LocalVecEnv(const EnvType& type, const Config& config, const VecOpt
     }
   }
   watchdog_ = std::make_unique<Watchdog>(watched, env_name_, options.step_timeout_s);
+  stage_ = kernel_->make_stage(pool_);
 }
 
 void LocalVecEnv::start_request(const Request& request) {
   Job& job = jobs_[request.group];
   job.request = request;
-  job.ticket = pool_.start(
+  job.prepares = stage_ != nullptr && request.op == Request::Op::kStep;
+  job.ticket = start_parts(job);
+}
+
+int LocalVecEnv::start_parts(Job& job) {
+  return pool_.start(
       [](void* context, int part) {
         Job& job = *static_cast<Job*>(context);
         job.owner->run_part(job, part);
@@ -48,6 +54,11 @@ void LocalVecEnv::start_request(const Request& request) {
 void LocalVecEnv::finish_request(const Request& request) {
   Job& job = jobs_[request.group];
   pool_.finish(job.ticket);
+  if (job.prepares) {
+    stage_->run(group(request.group), bank(0));
+    job.prepares = false;
+    pool_.finish(start_parts(job));
+  }
   const bool worth_it = lanes() > 1 && group(request.group).size() >= kWorthCutting * lanes();
   if (worth_it && ++job.steps == kStepsPerCut) cut_anew(job);
 }
@@ -94,7 +105,9 @@ void LocalVecEnv::run_part(Job& job, int part) {
   if (request.op == Request::Op::kReset) {
     kernel_->reset(envs, call);
   } else {
-    if (request.actor.act != nullptr) act(request, part, envs);
+    const bool acts = stage_ == nullptr || job.prepares;
+    if (acts && request.actor.act != nullptr) act(request, part, envs);
+    if (job.prepares) return kernel_->prepare(envs, call);
     kernel_->step(envs, call);
     share.least_ns = std::min(share.least_ns, now_ns() - start);
   }

@@ -1,4 +1,6 @@
 // The serial and the threads back end: the caller steps its share of the envs itself, in wait().
+// Envs that step together do so in wait(), too: what they begin alone is done by then, the common
+// stage has the threads for itself, and then each env ends its step.
 //
 // Cores are not equally fast all the time (another program, another guest of the machine), and a
 // step is as slow as its slowest share. So the shares of a large batch follow the speed of the
@@ -27,6 +29,7 @@ class LocalVecEnv final : public VecEnv {
     LocalVecEnv* owner = nullptr;
     Request request;
     int ticket = 0;
+    bool prepares = false;      // the first half of a step with a common stage
     std::vector<Share> shares;  // by part
     int steps = 0;              // since the shares were cut
   };
@@ -35,12 +38,14 @@ class LocalVecEnv final : public VecEnv {
   void start_request(const Request& request) override;
   void finish_request(const Request& request) override;
   std::byte* current_bank(int) const override { return bank(0); }
+  int start_parts(Job& job);
   void run_part(Job& job, int part);
   void cut_anew(Job& job) const;
 
   Job jobs_[kMaxGroups];
   std::unique_ptr<Watchdog> watchdog_;
-  ThreadPool pool_;  // last: its threads end before anything they use
+  ThreadPool pool_;                     // behind all that its threads use: they end before it
+  std::unique_ptr<KernelStage> stage_;  // null where envs step alone; only wait() uses it
 };
 
 }  // namespace flotilla

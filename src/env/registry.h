@@ -19,13 +19,19 @@ struct EnvType {
   Schema schema;
   // `time_limit` replaces the env's own when positive.
   std::function<std::unique_ptr<EnvKernel>(const Config&, int time_limit)> make_kernel;
+  bool batched = false;  // see BatchedEnv
 };
 
 template <Env E>
 EnvType env_type(const std::string& name, const std::string& summary) {
-  return {name, summary, E::schema(), [name](const Config& config, int time_limit) {
-            return std::make_unique<KernelOf<E>>(name, config, time_limit);
-          }};
+  return {.name = name,
+          .summary = summary,
+          .schema = E::schema(),
+          .make_kernel =
+              [name](const Config& config, int time_limit) {
+                return std::make_unique<KernelOf<E>>(name, config, time_limit);
+              },
+          .batched = BatchedEnv<E>};
 }
 
 class Registry {

@@ -72,6 +72,8 @@ ReplayResult replay(const EnvType& type, const CrashBundle& bundle) {
       layout.add<std::byte>("slots", 1, static_cast<size_t>(envs) * kernel->slot_bytes());
   const auto notes = layout.add<FailureNote>("notes", 1, static_cast<size_t>(envs));
   const Arena arena(layout, Arena::Backing::kPrivate);
+  ThreadPool alone(1);
+  const auto stage = kernel->make_stage(alone);
   Lane lane;
   const Watchdog watchdog({&lane}, type.name, kHangSeconds);
   std::byte* actions = fields.actions(arena, 0);
@@ -92,6 +94,10 @@ ReplayResult replay(const EnvType& type, const CrashBundle& bundle) {
     if (note.count > 0) break;
     put_action(spec.action, action,
                actions + static_cast<size_t>(bundle.env) * spec.action.dims() * sizeof(int32_t));
+    if (stage != nullptr) {
+      kernel->prepare(one, call);
+      stage->run(one, call.out);
+    }
     kernel->step(one, call);
     if (note.count == 0) ++result.steps;
   }

@@ -111,6 +111,16 @@ void VecOptions::validate() const {
   if (backend == Backend::kProcesses) in_range("workers", workers, std::min(1024, num_envs));
 }
 
+void VecOptions::validate_for(const EnvType& type) const {
+  if (!type.batched) return;
+  const auto refuse = [&type](const std::string& what) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{}: the environments of '{}' step all together", what, type.name));
+  };
+  if (backend == Backend::kProcesses) refuse("backend: expected serial or threads, not processes");
+  if (groups > 1) refuse("groups: expected 1, not 2");
+}
+
 VecEnv::VecEnv(const EnvType& type, const Config& config, const VecOptions& options)
     : env_name_(type.name),
       config_yaml_(config.to_yaml()),
@@ -416,6 +426,7 @@ double VecEnv::cpu_seconds() const { return process_cpu_seconds(); }
 std::unique_ptr<VecEnv> make_vec_env(const EnvType& type, const Config& config,
                                      const VecOptions& options, const ArenaLayout& layout) {
   options.validate();
+  options.validate_for(type);
   if (options.backend == Backend::kProcesses) {
     if (std::getenv(kWorkerVariable) != nullptr) {
       throw Error(ErrorCode::kUsage,

@@ -63,8 +63,9 @@ struct VecOptions {
   // The keys of all this, as they are called on the command line and in YAML.
   static Schema schema();
   static VecOptions from(const Config& config);
-  // Throws Error(kUsage) for combinations that cannot be run. make_vec_env() calls it.
+  // Throws Error(kUsage) for combinations that cannot be run. make_vec_env() calls both.
   void validate() const;
+  void validate_for(const EnvType& type) const;
 };
 
 // Chooses the actions of some envs: called with ranges of envs, by several threads at once, each

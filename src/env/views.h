@@ -13,7 +13,8 @@ namespace flotilla {
 // The rows of one step, indexed by env. After a step, for env i:
 //   obs         the observation to act on next (of the new episode when one just ended)
 //   reward, terminated, truncated   of the step just made
-//   valid       0: the step failed or the env is out of service; use nothing of this row
+//   valid       0: the step failed or the env is out of service; use nothing of this row, but for
+//               `metrics` where an episode ends: there NaN stands for what has no value
 //   mask        legal choices for `obs`; null when the env has no mask
 //   final_obs, episode_return, episode_length, metrics
 //               of the episode that just ended; meaningful only where terminated or truncated

@@ -18,19 +18,20 @@ constexpr const char* kNever = "never";
 
 Evaluation summarise(const std::vector<Episode>& episodes) {
   Evaluation result;
-  const auto n = static_cast<double>(episodes.size());
+  PresentMeans metrics(episodes.front().metrics.size());
+  double n = 0;
   for (const Episode& each : episodes) {
+    metrics.add(each.metrics);
+    if (!each.valid) continue;
+    ++n;
     result.mean += static_cast<double>(each.episode_return);
     result.mean_length += each.length;
-    result.metrics.resize(each.metrics.size());
-    for (size_t i = 0; i < each.metrics.size(); ++i) {
-      result.metrics[i] += static_cast<double>(each.metrics[i]);
-    }
   }
+  result.metrics = metrics.means();
   result.mean /= n;
   result.mean_length /= n;
-  for (double& metric : result.metrics) metric /= n;
   for (const Episode& each : episodes) {
+    if (!each.valid) continue;
     const double distance = static_cast<double>(each.episode_return) - result.mean;
     result.std += distance * distance;
   }
@@ -40,11 +41,11 @@ Evaluation summarise(const std::vector<Episode>& episodes) {
   return result;
 }
 
-// Few envs: threads would not pay. A run that survives failures shall not end by one here; an env
-// that was dropped would never play its share.
-VecOptions vec_options_for(int num_envs, const VecOptions& run) {
+// Few envs: threads would not pay, but for what batched ones do together. A run that survives
+// failures shall not end by one here; an env that was dropped would never play its share.
+VecOptions vec_options_for(const EnvType& type, int num_envs, const VecOptions& run) {
   VecOptions options = run;
-  if (run.backend == Backend::kThreads) options.backend = Backend::kSerial;
+  if (run.backend == Backend::kThreads && !type.batched) options.backend = Backend::kSerial;
   if (run.on_failure == OnFailure::kDrop) options.on_failure = OnFailure::kRestart;
   options.num_envs = num_envs;
   options.groups = 1;
@@ -102,7 +103,7 @@ Evaluator::Evaluator(const EnvType& type, const Config& env_config, const EvalOp
   ArenaLayout layout;
   const EnvSpec spec = type.make_kernel(env_config, options.vec.time_limit)->spec();
   rollout_ = std::make_unique<Rollout>(layout, spec, envs_, 1);
-  vec_ = make_vec_env(type, env_config, vec_options_for(envs_, options.vec), layout);
+  vec_ = make_vec_env(type, env_config, vec_options_for(type, envs_, options.vec), layout);
   rollout_->attach(vec_->arena());
 }
 
@@ -123,6 +124,10 @@ Evaluation Evaluator::play(const Policy& policy, bool may_stop) {
     for (Episode& episode : rollout_->take_episodes()) {
       if (left[static_cast<size_t>(episode.env)]-- > 0) episodes.push_back(std::move(episode));
     }
+  }
+  if (std::ranges::none_of(episodes, &Episode::valid)) {
+    throw Error(ErrorCode::kEnvironment,
+                "evaluation: every episode of '" + vec_->spec().name + "' ended invalid");
   }
   Evaluation result = summarise(episodes);
   if (!std::isfinite(result.mean)) {

@@ -12,7 +12,7 @@ namespace flotilla {
 
 struct Evaluation {
   int episodes = 0;
-  double mean = 0, std = 0, ci95 = 0, mean_length = 0;
+  double mean = 0, std = 0, ci95 = 0, mean_length = 0;  // of those that ended valid
   std::vector<double> metrics;  // means of the env's own, in the order of its spec
   double wall_s = 0;
 };

@@ -11,6 +11,20 @@
 
 namespace flotilla {
 
+void PresentMeans::add(std::span<const float> numbers) {
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (std::isnan(numbers[i])) continue;
+    sums_[i] += static_cast<double>(numbers[i]);
+    ++counts_[i];
+  }
+}
+
+std::vector<double> PresentMeans::means() const {
+  std::vector<double> means;
+  for (size_t i = 0; i < sums_.size(); ++i) means.push_back(sums_[i] / counts_[i]);
+  return means;
+}
+
 Rollout::Rollout(ArenaLayout& layout, const EnvSpec& spec, int num_envs, int horizon)
     : spec_(spec), num_envs_(num_envs), horizon_(horizon) {
   const auto n = static_cast<size_t>(num_envs), rows = static_cast<size_t>(this->rows());
@@ -109,7 +123,8 @@ void Rollout::harvest(int step, Span envs) {
                          .env = env,
                          .episode_return = episode_return_[env],
                          .length = episode_length_[env],
-                         .metrics = {own, own + metrics}});
+                         .metrics = {own, own + metrics},
+                         .valid = valid[at] != 0});
     if (terminated[at] != 0) continue;
     const std::byte* last = step_final_obs_ + static_cast<size_t>(env) * obs_bytes;
     final_rows.push_back(at);

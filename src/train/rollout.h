@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "flotilla/algo/ppo.h"
@@ -20,6 +21,18 @@ struct Episode {
   float episode_return = 0;
   int32_t length = 0;
   std::vector<float> metrics;
+  bool valid = true;  // its last step was; otherwise the return means nothing
+};
+
+// Means of numbers of which some may be missing: NaN.
+class PresentMeans {
+ public:
+  explicit PresentMeans(size_t size) : sums_(size, 0), counts_(size, 0) {}
+  void add(std::span<const float> numbers);
+  std::vector<double> means() const;  // NaN where there was none
+
+ private:
+  std::vector<double> sums_, counts_;
 };
 
 class Rollout {

@@ -14,8 +14,9 @@ constexpr int64_t kMaxRows = 1 << 30;  // of a rollout
 
 // With two groups workers step one while the policy acts for the other, and threads go on with one
 // while others are still at the other. Halves must not become too small to be worth a thread.
-int groups_worth(const VecOptions& vec) {
+int groups_worth(const EnvType& type, const VecOptions& vec) {
   constexpr int kEnvsPerThread = 32;
+  if (type.batched) return 1;
   switch (vec.backend) {
     case Backend::kSerial:
       return 1;
@@ -62,12 +63,13 @@ RunConfig::RunConfig(const EnvType& type, const Config& config)
     : type(type), config(config), env_config(config.part("env", type.schema)) {
   vec = VecOptions::from(config);
   threads = vec.threads;
-  if (config.get_integer("groups") == 0) vec.groups = groups_worth(vec);
+  if (config.get_integer("groups") == 0) vec.groups = groups_worth(type, vec);
   // What was left to be chosen goes into the effective config.
   this->config.set("threads", std::to_string(vec.threads));
   this->config.set("workers", std::to_string(vec.workers));
   this->config.set("groups", std::to_string(vec.groups));
   vec.validate();
+  vec.validate_for(type);
   horizon = static_cast<int>(config.get_integer("horizon"));
   seed = static_cast<uint64_t>(config.get_integer("seed"));
   limits = {.steps = config.get_integer("steps"),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
@@ -182,24 +183,24 @@ void Trainer::note_episodes() {
   // Until there are 100 episodes, the mean of those there are is the best.
   const bool few = progress_.episodes < static_cast<int64_t>(kRecentEpisodes);
   EndedEpisodes& ended = progress_.ended;
-  ended.count = 0;
-  ended.return_mean = ended.length_mean = 0;
-  ended.metrics.assign(vec_->spec().metrics.size(), 0);
+  ended = {};
   ended_ = rollout_->take_episodes();
+  progress_.episodes += static_cast<int64_t>(ended_.size());
+  PresentMeans metrics(vec_->spec().metrics.size());
+  int64_t valid = 0;
   for (const Episode& episode : ended_) {
-    ++progress_.episodes;
     ++ended.count;
-    const auto weight = 1 / static_cast<double>(ended.count);
+    metrics.add(episode.metrics);
+    if (!episode.valid) continue;
+    const auto weight = 1 / static_cast<double>(++valid);
     const auto include = [weight](double& mean, double value) { mean += (value - mean) * weight; };
     include(ended.return_mean, static_cast<double>(episode.episode_return));
     include(ended.length_mean, episode.length);
-    for (size_t i = 0; i < ended.metrics.size(); ++i) {
-      include(ended.metrics[i], static_cast<double>(episode.metrics[i]));
-    }
+    recent_.push_back(episode);
+    if (recent_.size() > kRecentEpisodes) recent_.pop_front();
   }
-  const size_t kept = std::min(ended_.size(), kRecentEpisodes);
-  recent_.insert(recent_.end(), ended_.end() - static_cast<std::ptrdiff_t>(kept), ended_.end());
-  while (recent_.size() > kRecentEpisodes) recent_.pop_front();
+  if (valid == 0) ended.return_mean = ended.length_mean = std::numeric_limits<double>::quiet_NaN();
+  ended.metrics = metrics.means();
   if (recent_.empty()) return;
   average_recent();
   if (few || progress_.return_mean > progress_.return_best) {

@@ -20,7 +20,7 @@
 
 namespace flotilla {
 
-// Means over the episodes that ended in one iteration.
+// Means over the episodes that ended in one iteration; NaN where all of them ended invalid.
 struct EndedEpisodes {
   int64_t count = 0;
   double return_mean = 0, length_mean = 0;

@@ -22,6 +22,7 @@ import unittest
 from pathlib import Path
 
 BINARY = None
+BATCHED = {"dvrp"}  # whose environments step all together
 TIMEOUT_S = 30
 
 JSON_KEYS = {"env", "backend", "num_envs", "threads", "workers", "steps", "wall_s", "cpu_s",
@@ -152,7 +153,7 @@ class Help(CliTest):
 
     def test_list(self):
         envs = registered_envs()
-        self.assertGreaterEqual(set(envs), {"cartpole", "pendulum", "catch", "faulty"})
+        self.assertGreaterEqual(set(envs), {"cartpole", "pendulum", "catch", "faulty", "cage2", "dvrp"})
         for env in envs:
             result = self.run_cli("list", env)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
@@ -164,7 +165,7 @@ class Help(CliTest):
         self.assertEqual(recipes[0], "recipes, for 'flotilla train NAME':")
         self.assertRegex("\n".join(recipes), r"(?m)^cartpole +cartpole +CartPole to a mean return of 500")
         self.assertGreaterEqual({line.split()[0] for line in recipes[1:]},
-                                {"cartpole", "corners", "pendulum", "regions"})
+                                {"cartpole", "corners", "dvrp", "pendulum", "regions"})
         shown = self.run_cli("list", "pendulum").stdout
         self.assertIn("\nrecipe pendulum: Pendulum to a mean return", shown)
         self.assertIn("\n  normalise_reward: true\n  net:\n    normalise_obs: true\n", shown)
@@ -369,7 +370,16 @@ class Bench(CliTest):
             expected = self.bench(env, *size)["trajectory_sha256"]
             for layout in layouts:
                 with self.subTest(env=env, layout=layout):
+                    if env in BATCHED and ("--groups" in layout or "processes" in layout):
+                        self.assert_steps_together(env, *size, *layout)
+                        continue
                     self.assertEqual(self.bench(env, *size, *layout)["trajectory_sha256"], expected)
+
+    def assert_steps_together(self, env, *arguments):
+        result = self.run_cli("bench", "env", env, *arguments)
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertRegex(result.stderr, r"\Aflotilla: (groups|backend): expected .*: the environments of "
+                                        rf"'{env}' step all together\n\Z")
 
     def test_the_seed_matters(self):
         for env in registered_envs():
@@ -823,6 +833,16 @@ class Train(TrainTest):
                                      "horizon=8", "ppo.minibatch_size=0")
                 self.assertEqual((summary["steps"], summary["eval"]["episodes"]), (32, 2))
 
+    def test_customers_is_a_key_of_dvrp(self):
+        small = ["--steps", 1, "eval.episodes=2", "num_envs=4", "horizon=8", "ppo.minibatch_size=0"]
+        summary = self.train("dvrp", "--customers", 4, *small)
+        self.assertEqual(summary["eval"]["mean_length"], 4)
+        self.assertEqual(summary["params_sha256"],
+                         self.train("dvrp", "env.customers=4", *small)["params_sha256"])
+        self.assertEqual(set(summary["eval"]["metrics"]),
+                         {"cost", "baseline_cost", "saving_pct", "accepted", "accepted_nonzero",
+                          "offered_nonzero", "failed"})
+
     def test_a_run_without_a_name_makes_one(self):
         for _ in range(3):  # often within one second
             result = self.run_cli("train", "cartpole", "--steps", 1, "--seed", 3)
@@ -871,6 +891,16 @@ class Train(TrainTest):
 
 class TrainRefusals(TrainTest):
     may_leave = ("runs", "run.yaml", "file", "tiny", "locked")
+
+    def test_customers(self):
+        self.refuse("dvrp", ["--customers", 31],
+                    "customers: expected at most 30, the travellers of the data, got 31")
+        self.refuse("dvrp", ["--customers", 0],
+                    "env.customers: expected an integer from 1 to 128, got '0'")
+        self.refuse("cartpole", ["--customers", 4], "unknown key 'env.customers'")
+        self.refuse("dvrp", ["--backend", "processes"],
+                    "backend: expected serial or threads, not processes: the environments of 'dvrp' "
+                    "step all together")
 
     def test_the_prefix_of_the_environment_may_be_left_out(self):
         summary = self.train("cartpole", "time_limit=7", "--steps", 1)

@@ -175,6 +175,17 @@ inline std::vector<Variant> variants(int num_envs) {
   return all;
 }
 
+// Those that an environment can be stepped in.
+inline std::vector<Variant> variants_for(const EnvType& type, int num_envs) {
+  std::vector<Variant> all = variants(num_envs);
+  if (type.batched) {
+    std::erase_if(all, [](const Variant& each) {
+      return each.options.groups > 1 || each.options.backend == Backend::kProcesses;
+    });
+  }
+  return all;
+}
+
 inline VecOptions serial(int num_envs) { return variants(num_envs)[0].options; }
 
 }  // namespace flotilla::test

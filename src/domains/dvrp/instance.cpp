@@ -14,6 +14,15 @@ Window moved(Window window, float minutes) {
 
 }  // namespace
 
+Request request_for(const Travellers& travellers, int trip) {
+  const Trip& chosen = travellers.trips[static_cast<size_t>(trip)];
+  return {.trip = trip,
+          .origin = chosen.origin,
+          .destination = chosen.destination,
+          .pickup = chosen.pickup,
+          .dropoff = chosen.dropoff};
+}
+
 Request shifted(Request request, Shift shift) {
   request.pickup = moved(request.pickup, -static_cast<float>(shift.pickup));
   request.dropoff = moved(request.dropoff, static_cast<float>(shift.dropoff));
@@ -31,12 +40,7 @@ Instance draw_instance(const Data& data, int customers, Rng& rng) {
     std::swap(order[i], order[i + rng.below(left)]);
     const std::vector<int>& trips = travellers.trips_of[static_cast<size_t>(order[i])];
     const int trip = trips[rng.below(static_cast<uint32_t>(trips.size()))];
-    const Trip& chosen = travellers.trips[static_cast<size_t>(trip)];
-    instance.requests.push_back({.trip = trip,
-                                 .origin = chosen.origin,
-                                 .destination = chosen.destination,
-                                 .pickup = chosen.pickup,
-                                 .dropoff = chosen.dropoff});
+    instance.requests.push_back(request_for(travellers, trip));
   }
   return instance;
 }

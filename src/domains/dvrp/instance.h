@@ -21,6 +21,9 @@ struct Request {
   bool operator==(const Request&) const = default;
 };
 
+// As its traveller asks for it.
+Request request_for(const Travellers& travellers, int trip);
+
 // The windows after a shift that was accepted, within the day and as wide as before.
 Request shifted(Request request, Shift shift);
 

@@ -1,0 +1,19 @@
+// The common stage of a negotiation's step: what the requests of every env cost, with its shifts
+// and without, from one call of a router.
+//
+// An instance that is the same as another one of its env is routed once: the baseline's while no
+// shift was accepted, and that without the last shift where there is none.
+#pragma once
+
+#include <memory>
+
+#include "flotilla/domains/dvrp/negotiation.h"
+
+namespace flotilla::dvrp {
+
+// REQUIRES: `env` and `pool` outlive the stage.
+std::unique_ptr<Stage<Negotiation::State>> make_pricing(const Negotiation& env,
+                                                        std::unique_ptr<Router> router,
+                                                        ThreadPool& pool);
+
+}  // namespace flotilla::dvrp
