@@ -260,6 +260,81 @@ class Pictures(DvrpTest):
         self.assertFalse((self.folder / "a.svg").exists())
 
 
+class Oracle(DvrpTest):
+    EXAM = ("--instances", 12, "--shifts", 40, "--shifted", 1, "--iterations", 800)
+    SMALL = ("--batch", 4, "--teach-chunk", 8, "--teach-first", 1, "--teach-iterations", 20,
+             "--validate-every", 2, "--validate", 4, "--customers", 6)
+
+    def test_eval_grades_the_shipped_weights(self):
+        grade = self.json_of("oracle", "eval", *self.EXAM)
+        for requests in (10, 20, 30):
+            self.assertLess(grade[f"gap_{requests}"], 4)
+            self.assertLess(grade["greedy"][f"gap_{requests}"], 11)
+            self.assertLess(grade[f"gap_{requests}"], grade["greedy"][f"gap_{requests}"])
+        self.assertLess(grade["greedy"]["gap_30"], grade["insertion"]["gap_30"])
+        self.assertGreater(grade["corr_across"], 0.95)
+        self.assertGreater(grade["corr_within"], 0.6)
+        self.assertGreater(grade["r0"], grade["corr_within"] - 0.1)
+        self.assertGreater(grade["samples_per_s"], 10)
+        again = self.json_of("oracle", "eval", *self.EXAM, "--threads", 1)
+        for key in ("gap_10", "gap_20", "gap_30", "corr_across", "corr_within", "r0"):
+            self.assertEqual(grade[key], again[key], key)
+
+    def test_a_table_without_shifts(self):
+        lines = self.call("oracle", "eval", "--instances", 3, "--shifted", 0, "--iterations", 50)
+        names = [line[:34].strip() for line in lines.stdout.splitlines()[1:]]
+        self.assertEqual(names, ["greedy + local search + 30", "greedy", "insertion",
+                                 "insertion + local search + 30"])
+
+    def test_weights_that_do_not_fit_are_refused_by_name(self):
+        self.call("data", "--cells", 5, "--out", "five")
+        text = self.refused("oracle", "eval", "--data", "five")
+        self.assertTrue(text.endswith("oracle.safetensors: is the oracle of a city of 31 cells, "
+                                      "this one has 5"), text)
+        self.write("junk.safetensors", "not a file of tensors")
+        self.assertIn("junk.safetensors: ",
+                      self.refused("oracle", "eval", "--weights", "junk.safetensors"))
+        self.assertIn("none.safetensors",
+                      self.refused("oracle", "eval", "--weights", "none.safetensors"))
+
+    def test_weights_of_another_city_are_used_with_a_warning(self):
+        self.call("data", "--seed", 9, "--out", "other")
+        done = self.call("oracle", "eval", "--data", "other", "--instances", 3, "--shifted", 0,
+                         "--iterations", 50)
+        self.assertIn("was trained in another city", done.stderr)
+
+    def train(self, *arguments, status=0):
+        done = subprocess.run([BINARY, "dvrp", "oracle", "train", *map(str, arguments)],
+                              cwd=self.folder, capture_output=True, text=True, timeout=TIMEOUT_S)
+        if "this build has no libtorch" in done.stderr:
+            self.skipTest("no libtorch")
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def test_training_goes_on_where_it_stopped_and_its_weights_route(self):
+        self.train("--out", "run", "--imitate", 4, "--reinforce", 2, *self.SMALL)
+        done = self.train("--resume", "run", "--reinforce", 4, "--json")
+        self.assertEqual(json.loads(done.stdout)["step"], 8)
+        with open(self.folder / "run" / "curves.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([row["step"] for row in rows], ["2", "4", "6", "8"])
+        self.assertEqual([row["phase"] for row in rows], ["imitate"] * 2 + ["reinforce"] * 2)
+        ElementTree.parse(self.folder / "run" / "curves.svg")
+        grade = self.json_of("oracle", "eval", "--weights", "run/oracle.safetensors", "--instances",
+                             3, "--shifted", 0, "--iterations", 50)
+        self.assertGreater(grade["greedy"]["gap_30"], 15)  # it has learnt next to nothing
+        self.assertIsNone(grade["corr_within"])
+
+    def test_training_refuses_what_it_cannot_do(self):
+        self.train("--out", "run", "--imitate", 0, "--reinforce", 0)
+        self.assertIn("holds a run already", self.train("--out", "run", status=2).stderr)
+        state = self.folder / "run" / "training.safetensors"
+        state.write_bytes(state.read_bytes()[:100])
+        self.assertIn("training.safetensors", self.train("--resume", "run", status=4).stderr)
+        self.assertIn("there are 30 travellers",
+                      self.train("--out", "more", "--customers", 31, status=2).stderr)
+
+
 def main():
     global BINARY
     parser = argparse.ArgumentParser()

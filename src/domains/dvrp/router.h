@@ -6,6 +6,7 @@
 // call, nor on threads or chunks (on CPU).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,8 +30,22 @@ class Router {
   virtual void route(std::span<const Instance* const> instances, std::span<Tour> tours) = 0;
 };
 
-// Every request where it costs least, those first that would suffer most from waiting; on the
-// threads of `pool`, which must outlive the router.
-std::unique_ptr<Router> make_insertion_router(ThreadPool& pool);
+// How a tour is found, and what becomes of it.
+struct DecodeOptions {
+  int starts = 1;   // of the network: first pickups that are tried, the likeliest ones first
+  int improve = 0;  // passes of local search over the best of them
+  int refine = 0;   // iterations of large-neighbourhood search behind that
+  bool sampled = false;
+  uint64_t seed = 0;  // of sampling; the i-th instance of a call has a stream of its own
+
+  bool operator==(const DecodeOptions&) const = default;
+};
+
+// The tour after local search, as the options say.
+Tour finished(const Instance& instance, Tour tour, const DecodeOptions& options);
+
+// Every request where it costs least, those first that would suffer most from waiting; then local
+// search. On the threads of `pool`, which must outlive the router.
+std::unique_ptr<Router> make_insertion_router(const DecodeOptions& options, ThreadPool& pool);
 
 }  // namespace flotilla::dvrp

@@ -6,7 +6,6 @@
 
 #include "flotilla/domains/dvrp/oracle/decoding.h"
 #include "flotilla/domains/dvrp/oracle/packed.h"
-#include "flotilla/domains/dvrp/solver.h"
 
 namespace flotilla::dvrp {
 namespace {
@@ -193,16 +192,6 @@ class NetworkRouter final : public Router {
 };
 
 }  // namespace
-
-Tour finished(const Instance& instance, Tour tour, const DecodeOptions& options) {
-  if (!std::isfinite(tour.cost)) return tour;
-  const auto take = [&tour](Solution better) {
-    tour = {.routes = std::move(better.routes), .cost = better.cost};
-  };
-  if (options.improve > 0) take(improve(instance, tour.routes, options.improve));
-  if (options.refine > 0) take(refine(instance, tour.routes, options.refine));
-  return tour;
-}
 
 std::unique_ptr<Router> make_network_router(const OracleWeights& weights, const City& city,
                                             const DecodeOptions& options, ThreadPool& pool) {

@@ -11,7 +11,7 @@ Schema OracleOptions::schema() {
   Schema schema;
   schema
       .choice("kind", "network", {"network", "insertion"},
-              "what makes the routes: the trained network, or insertion alone")
+              "what makes the first routes: the trained network, or insertion")
       .text("weights", d.weights, "of the network; empty: those that come with the program")
       .integer("starts", d.decode.starts, {1, 1000}, "first pickups that are tried, on the CPU")
       .integer("improve", d.decode.improve, {0, 1000}, "most passes of local search over a tour")
@@ -48,7 +48,9 @@ std::string oracle_path(const std::string& given) {
 
 std::unique_ptr<Router> make_router(const OracleOptions& options, const City& city,
                                     ThreadPool& pool) {
-  if (options.kind == OracleOptions::Kind::kInsertion) return make_insertion_router(pool);
+  if (options.kind == OracleOptions::Kind::kInsertion) {
+    return make_insertion_router(options.decode, pool);
+  }
   const OracleWeights weights = read_oracle(oracle_path(options.weights), city);
   if (options.device == "cpu") return make_network_router(weights, city, options.decode, pool);
   return make_torch_router(weights, city, options.decode, options.max_batch, options.device, pool);

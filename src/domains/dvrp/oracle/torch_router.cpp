@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "flotilla/core/log.h"
 #include "flotilla/domains/dvrp/oracle/batch.h"
-#include "flotilla/domains/dvrp/solver.h"
 
 namespace flotilla::dvrp {
 namespace {

@@ -124,8 +124,8 @@ TEST(Negotiation, MarginalRewardsTelescope) {
   constexpr int kEnvs = 64, kCustomers = 10, kEpisodes = 40;
   const double kappa = 0.5;
   const Config config = flotilla::test::config_of(
-      dvrp_type(),
-      {"customers=" + std::to_string(kCustomers), "kappa=0.5", "oracle.kind=insertion"});
+      dvrp_type(), {"customers=" + std::to_string(kCustomers), "kappa=0.5", "oracle.kind=insertion",
+                    "oracle.refine=0"});
   RandomRun run(dvrp_type(), config, flotilla::test::serial(kEnvs), kSeed);
   std::vector<Rng> rngs;
   for (int i = 0; i < kEnvs; ++i) rngs.push_back(flotilla::test::env_rng(kSeed, i));
@@ -179,7 +179,8 @@ TEST(Negotiation, WholeEpisodesTelescopeToo) {
 TEST(Negotiation, KeepsTheContract) {
   for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{
            {"customers=7"},
-           {"customers=5", "observation=dense", "reward=counterfactual", "oracle.kind=insertion"},
+           {"customers=5", "observation=dense", "reward=counterfactual", "oracle.kind=insertion",
+            "oracle.refine=0"},
            {"customers=1", "observation=onehot", "reward=temporal", "acceptance=hard"}}) {
     const Config config = flotilla::test::config_of(dvrp_type(), overrides);
     for (const CheckResult& result :

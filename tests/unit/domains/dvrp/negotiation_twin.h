@@ -21,13 +21,17 @@ struct TwinSettings {
   double kappa = 0.002;
 
   std::vector<std::string> overrides() const {
-    return {"acceptance=" + acceptance,
-            "observation=" + observation,
-            "reward=" + reward,
-            "customers=" + std::to_string(customers),
-            std::string("scale=") + (scale ? "true" : "false"),
-            "kappa=" + std::to_string(kappa),
-            "oracle.kind=" + oracle};
+    std::vector<std::string> all = {"acceptance=" + acceptance,
+                                    "observation=" + observation,
+                                    "reward=" + reward,
+                                    "customers=" + std::to_string(customers),
+                                    std::string("scale=") + (scale ? "true" : "false"),
+                                    "kappa=" + std::to_string(kappa),
+                                    "oracle.kind=" + oracle};
+    if (oracle == "insertion") {  // alone
+      all.insert(all.end(), {"oracle.improve=0", "oracle.refine=0"});
+    }
+    return all;
   }
 };
 
