@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <map>
 
 #include "flotilla/domains/dvrp/oracle/batch.h"
@@ -14,10 +15,14 @@
 namespace flotilla::dvrp {
 namespace {
 
+// FLOTILLA_TEST_DEVICE=cuda runs all of this on a GPU, which multiplies with ten bits.
+const char* const device = std::getenv("FLOTILLA_TEST_DEVICE");
+
 std::unique_ptr<TorchOracle> torch_oracle(const OracleWeights& weights) {
   try {
-    return make_torch_oracle(city_table(data().city), weights.tensors, "cpu");
+    return make_torch_oracle(city_table(data().city), weights.tensors, device ? device : "cpu");
   } catch (const Error&) {
+    if (device != nullptr) throw;
     return nullptr;
   }
 }
@@ -43,7 +48,7 @@ TEST(TorchOracle, RoutesAsTheKernelsDo) {
     ASSERT_EQ(fault_of(instances[i], tours[i].routes), "");
     same += tours[i].routes == expected[i].routes ? 1 : 0;
   }
-  EXPECT_GE(same, 118);  // near ties may be rounded either way
+  EXPECT_GE(same, device != nullptr ? 60 : 118);  // near ties may be rounded either way
 }
 
 // -log p of the choices of sequences, by the kernels.
@@ -102,7 +107,7 @@ TEST(TorchOracle, ItsLossIsTheSurpriseAtTheTeachersChoices) {
   for (const Lesson& lesson : school.lessons) expected += surprise(weights, lesson, &choices);
   ASSERT_GT(choices, 100);
   const double loss = school.learn(*oracle, std::vector<float>(24, 1), {.frozen_norms = true});
-  EXPECT_NEAR(loss, expected, 1e-4 * expected);
+  EXPECT_NEAR(loss, expected, (device != nullptr ? 5e-3 : 1e-4) * expected);
 }
 
 TEST(TorchOracle, LearnsByHeartAndFollowsItsWeights) {
