@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "flotilla/domains/dvrp/oracle/weights.h"
@@ -50,18 +51,28 @@ CityTable city_table(const City& city) {
   return table;
 }
 
-NodeBatch node_batch(std::span<const Instance* const> instances) {
+NodeBatch node_batch(std::span<const Instance* const> instances, Padding padding) {
   NodeBatch batch;
   batch.instances = static_cast<int>(instances.size());
   batch.nodes = most_nodes(instances);
-  for (const Instance* instance : instances) {
-    batch.requests.push_back(static_cast<int>(instance->requests.size()));
-    for (int i = 0; i < batch.nodes; ++i) {
-      const int node = i < instance->nodes() ? i : 0;
-      const Window window = instance->window(node);
-      batch.cell.push_back(instance->cell(node));
-      batch.early.push_back(window.early);
-      batch.late.push_back(window.late);
+  if (padding == Padding::kFewSizes) {
+    batch.instances = static_cast<int>(std::bit_ceil(instances.size()));
+    batch.nodes = (batch.nodes - 1 + 7) / 8 * 8 + 1;
+  }
+  const size_t cells = static_cast<size_t>(batch.instances) * static_cast<size_t>(batch.nodes);
+  batch.requests.assign(static_cast<size_t>(batch.instances), 0);
+  batch.cell.assign(cells, instances[0]->cell(0));
+  batch.early.assign(cells, 0);
+  batch.late.assign(cells, kDay);
+  for (size_t i = 0; i < instances.size(); ++i) {
+    const Instance& instance = *instances[i];
+    batch.requests[i] = static_cast<int>(instance.requests.size());
+    for (int node = 0; node < instance.nodes(); ++node) {
+      const size_t at = i * static_cast<size_t>(batch.nodes) + static_cast<size_t>(node);
+      const Window window = instance.window(node);
+      batch.cell[at] = instance.cell(node);
+      batch.early[at] = window.early;
+      batch.late[at] = window.late;
     }
   }
   return batch;

@@ -1,6 +1,7 @@
 // Instances and tours in the form the network on libtorch takes them.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -11,8 +12,11 @@ namespace flotilla::dvrp {
 
 CityTable city_table(const City& city);
 
-// Padded to the largest.
-NodeBatch node_batch(std::span<const Instance* const> instances);
+// Padded to the largest; or to few sizes, with instances of no requests behind the others, for
+// devices that have to prepare for every size anew.
+enum class Padding : uint8_t { kLargest, kFewSizes };
+NodeBatch node_batch(std::span<const Instance* const> instances,
+                     Padding padding = Padding::kLargest);
 
 // Routes as one sequence of nodes, each ended by the depot; the vehicle first that starts first,
 // so that the same routes are always the same sequence.

@@ -42,8 +42,8 @@ class TorchRouter final : public Router {
  private:
   void route_chunk(std::span<const Instance* const> instances, std::span<Tour> tours,
                    size_t first) {
-    const auto sequences =
-        oracle_->decode(node_batch(instances), options_.sampled, options_.seed + first);
+    const auto sequences = oracle_->decode(node_batch(instances, Padding::kFewSizes),
+                                           options_.sampled, options_.seed + first);
     pool_.for_each(static_cast<int>(instances.size()), [&](int, int item) {
       const auto i = static_cast<size_t>(item);
       tours[i] = finished(*instances[i], tour_of(*instances[i], sequences[i]), options_);

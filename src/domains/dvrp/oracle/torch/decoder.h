@@ -70,30 +70,32 @@ inline Array features(const Nodes& nodes, const Array& ways) {
 
 class Decoder {
  public:
-  Decoder(Network& network, const Array& ways, int64_t instances, int64_t nodes)
+  // `sampled`: nodes are drawn; otherwise the likeliest ones are taken.
+  Decoder(Network& network, const Array& ways, int64_t instances, int64_t nodes, bool sampled)
       : network_(network),
+        sampled_(sampled),
         ways_(ways),
         nodes_(instances, nodes, ways.device()),
         current_(at::zeros({instances}, long_options())),
-        time_(at::zeros({instances}, ways.options())),
+        time_(at::zeros({instances, 1}, ways.options())),
         step_(at::zeros({1}, long_options())),
+        step_count_(at::zeros({1, 1}, ways.options())),
         status_(at::zeros({instances, nodes / 2}, long_options())),
         done_(at::zeros({instances}, ways.options().dtype(at::kBool))),
         chosen_(at::zeros({kMaxDecodeSteps + kBlock, instances}, long_options())),
         noise_(at::zeros({kBlock, instances, nodes}, ways.options())),
-        sampled_(at::zeros({1}, ways.options().dtype(at::kBool))),
-        own_(at::eye(nodes / 2, ways.options()).to(at::kBool).unsqueeze(0)) {}
+        own_(at::eye(nodes / 2, ways.options()).to(at::kBool).unsqueeze(0)),
+        request_of_((at::arange(nodes, long_options()) - 1).clamp_min(0).div(2, "floor")) {}
 
-  std::vector<std::vector<int>> decode(const NodeBatch& batch, bool sampled, uint64_t seed) {
+  std::vector<std::vector<int>> decode(const NodeBatch& batch, uint64_t seed) {
     const c10::NoGradGuard no_gradients;
     nodes_.fill(batch);
-    sampled_.fill_(sampled);
     auto generator = at::globalContext().defaultGenerator(ways_.device());
-    if (sampled) generator.set_current_seed(seed);
+    if (sampled_) generator.set_current_seed(seed);
     run_begin();
     int steps = 0;
     while (steps < kMaxDecodeSteps) {
-      if (sampled) noise_.copy_(-(-noise_.uniform_(1e-10, 1).log()).log());
+      if (sampled_) noise_.copy_(-(-noise_.uniform_(1e-10, 1).log()).log());
       run_block();
       steps += kBlock;
       if (done_.all().item<bool>()) break;
@@ -116,9 +118,15 @@ class Decoder {
     current_.zero_();
     time_.zero_();
     step_.zero_();
+    step_count_.zero_();
     status_.copy_(nodes_.missing.to(at::kLong) * kDelivered);
-    done_.copy_(status_.eq(kDelivered).all(1));
     chosen_.zero_();
+    // The scalars of the context, with their scales; what is constant is part of the queries.
+    const Array weights = network_.scalar_weights().t().contiguous();
+    seats_weight_ = weights.slice(0, 0, 1) / 8;
+    time_weight_ = weights.slice(0, 1, 2) / 240;
+    step_weight_ = weights.slice(0, 2, 3) / 60;
+    queries_ = encoded_.queries - time_weight_ * (kDay / 2);
   }
 
   static Array pickups(const Array& x) { return x.slice(-1, 1, x.size(-1), 2); }
@@ -126,48 +134,44 @@ class Decoder {
 
   void step(int in_block) {
     const int64_t count = current_.size(0), n = nodes_.cell.size(1);
-    const Array index = current_.view({count, 1, 1}).expand({count, 1, n});
-    const Array arrival = time_.unsqueeze(1) + way_.gather(1, index).squeeze(1);
+    const Array here = current_.view({count, 1, 1});
+    const Array arrival = time_ + way_.gather(1, here.expand({count, 1, n})).squeeze(1);
     const Array start = at::maximum(arrival, nodes_.early);
-    const Array on_board = status_.eq(kOnBoard);
     const Array in_time = arrival.le(nodes_.late);
+    const Array on_board = status_.eq(kOnBoard);
+    const Array seats = kCapacity - on_board.sum(1, true, at::kFloat);
     // From every pickup to every drop-off: those on board and its own must be reached.
     const Array reach = (pickups(start).unsqueeze(2) + dropoff_way_).le(dropoff_late_);
     const Array needed = on_board.unsqueeze(1).logical_or(own_);
-    const Array seats = kCapacity - on_board.sum(1);
     const Array pick = reach.ge(needed)
                            .all(2)
                            .logical_and(status_.eq(kWaiting))
                            .logical_and(pickups(in_time))
-                           .logical_and(seats.gt(0).unsqueeze(1));
+                           .logical_and(seats.gt(0));
     const Array drop = on_board.logical_and(dropoffs(in_time));
     const Array depot = current_.ne(0).gt(drop.any(1));  // and nobody can be delivered
     const Array stops = at::stack({pick, drop}, 2).flatten(1);
-    done_.logical_or_(stops.any(1).logical_or(depot).logical_not());  // nothing is allowed
-    const Array allowed = at::cat({depot.logical_or(done_).unsqueeze(1), stops}, 1);
+    // Nothing is allowed: all are delivered, or it failed.
+    done_.copy_(stops.any(1).logical_or(depot).logical_not());
+    const Array hidden = at::cat({depot.logical_or(done_).unsqueeze(1), stops}, 1).logical_not();
 
-    const Array scalars = at::stack({seats.to(at::kFloat) / 8, (time_ - kDay / 2) / 240,
-                                     step_.to(at::kFloat).expand({count}) / 60},
-                                    1);
-    const Array scores =
-        network_.scores(encoded_, current_.unsqueeze(1), scalars.unsqueeze(1), allowed.unsqueeze(1))
-            .squeeze(1);
-    const Array drawn = scores.tanh() * kOracleClip + noise_[in_block];
-    const Array chosen =
-        at::where(sampled_, drawn, scores).masked_fill(allowed.logical_not(), -INFINITY).argmax(1);
-    chosen_.index_copy_(0, step_, chosen.unsqueeze(0));
+    Array query = queries_.gather(1, here.expand({count, 1, kOracleWidth})).squeeze(1);
+    query.addcmul_(seats, seats_weight_);
+    query.addcmul_(time_, time_weight_);
+    query.addcmul_(step_count_, step_weight_);
+    Array scores = Network::scores(encoded_, query.unsqueeze(1), hidden.unsqueeze(1)).squeeze(1);
+    if (sampled_) scores = scores.tanh().mul_(kOracleClip).add_(noise_[in_block]);
+    const Array chosen = scores.masked_fill_(hidden, -INFINITY).argmax(1, true);
+    chosen_.index_copy_(0, step_, chosen.t());
 
-    const Array home = chosen.eq(0).unsqueeze(1);
-    const Array request = (chosen - 1).clamp_min(0).div(2, "floor").unsqueeze(1);
-    const Array back = at::where(home.logical_and(on_board), at::zeros_like(status_), status_);
-    const Array now =
-        at::where(home, back.gather(1, request), 2 - chosen.remainder(2).unsqueeze(1));
-    status_.copy_(back.scatter(1, request, now));
-    time_.copy_(at::where(home.squeeze(1), at::zeros_like(time_),
-                          start.gather(1, chosen.unsqueeze(1)).squeeze(1)));
-    current_.copy_(chosen);
-    done_.logical_or_(home.squeeze(1).logical_and(status_.eq(kDelivered).all(1)));
+    const Array moves = chosen.ne(0);
+    // Whoever is on board at the depot waits again; a stop takes its request one state further.
+    status_.sub_(on_board.gt(moves).to(at::kLong));
+    status_.scatter_add_(1, request_of_.index({chosen}), moves.to(at::kLong));
+    time_.copy_(start.gather(1, chosen) * moves);
+    current_.copy_(chosen.squeeze(1));
     step_.add_(1);
+    step_count_.add_(1);
   }
 
   void block() {
@@ -227,14 +231,17 @@ class Decoder {
 #endif
 
   Network& network_;
+  const bool sampled_;
   const Array ways_;  // minutes between cells
   Nodes nodes_;
   Encoded encoded_;
   Array way_, dropoff_way_, dropoff_late_;
-  Array current_, time_, step_, status_, done_;
+  Array queries_, seats_weight_, time_weight_, step_weight_;
+  Array current_, time_, step_, step_count_, status_, done_;
   Array chosen_;  // [steps, instances]
-  Array noise_, sampled_;
-  const Array own_;  // [1, requests, requests]: the diagonal
+  Array noise_;
+  const Array own_;         // [1, requests, requests]: the diagonal
+  const Array request_of_;  // by node
 };
 
 }  // namespace flotilla::dvrp::torch_oracle

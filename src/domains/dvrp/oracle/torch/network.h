@@ -20,7 +20,7 @@ namespace flotilla::dvrp::torch_oracle {
 
 using Array = at::Tensor;
 
-// What decoding needs of an instance, once.
+// What decoding needs of an instance, once. Keys hold the factors of their products.
 struct Encoded {
   Array keys, values;  // [instances, heads, nodes, head width]
   Array logit_keys;    // [instances, nodes, width]
@@ -108,9 +108,9 @@ class Network {
     const Array sum = (x * real.unsqueeze(2)).sum(1);
     const Array graph = at::linear(sum / real.sum(1, true), weight("graph"));
     return {
-        .keys = heads_of(cache[0]),
+        .keys = heads_of(cache[0]) * kHeadFactor,
         .values = heads_of(cache[1]),
-        .logit_keys = at::matmul(cache[2], weight("glimpse")),
+        .logit_keys = at::matmul(cache[2], weight("glimpse")) * kLogitFactor,
         .queries = at::linear(x, weight("context").slice(1, 0, kOracleWidth)) + graph.unsqueeze(1)};
   }
 
@@ -119,15 +119,19 @@ class Network {
                const Array& allowed) const {
     const int64_t count = current.size(0), steps = current.size(1);
     const Array index = current.unsqueeze(2).expand({count, steps, kOracleWidth});
-    const Array query = encoded.queries.gather(1, index) +
-                        at::linear(scalars, weight("context").slice(1, kOracleWidth));
-    const Array mixed =
-        attend(heads_of(query), encoded.keys, encoded.values, allowed.logical_not().unsqueeze(1));
-    const double factor = 1 / std::sqrt(static_cast<double>(kOracleWidth));
-    return at::matmul(mixed, encoded.logit_keys.transpose(1, 2)) * factor;
+    const Array query = encoded.queries.gather(1, index) + at::linear(scalars, scalar_weights());
+    return scores(encoded, query, allowed.logical_not());
   }
+  // The same of queries that are made already.
+  static Array scores(const Encoded& encoded, const Array& query, const Array& hidden) {
+    const Array mixed = attend(heads_of(query), encoded.keys, encoded.values, hidden.unsqueeze(1));
+    return at::matmul(mixed, encoded.logit_keys.transpose(1, 2));
+  }
+  Array scalar_weights() const { return weight("context").slice(1, kOracleWidth); }  // [width, 3]
 
  private:
+  static inline const double kHeadFactor = 1 / std::sqrt(static_cast<double>(kOracleHeadWidth));
+  static inline const double kLogitFactor = 1 / std::sqrt(static_cast<double>(kOracleWidth));
   static constexpr double kMomentum = 0.02;  // of the normalisers' statistics
 
   static bool is_statistic(const std::string& name) {
@@ -149,15 +153,14 @@ class Network {
   }
   static Array attend(const Array& query, const Array& keys, const Array& values,
                       const Array& hidden) {
-    const double factor = 1 / std::sqrt(static_cast<double>(kOracleHeadWidth));
-    const Array scores = at::matmul(query * factor, keys.transpose(2, 3));
+    const Array scores = at::matmul(query, keys.transpose(2, 3));
     const Array part = scores.masked_fill(hidden, -INFINITY).softmax(-1);
     return at::matmul(part, values).transpose(1, 2).flatten(2);
   }
   Array attend_all(const std::string& layer, const Array& x, const Array& hidden_keys) const {
     const std::vector<Array> qkv = linear(layer + "qkv", x).chunk(3, 2);
-    return linear(layer + "out",
-                  attend(heads_of(qkv[0]), heads_of(qkv[1]), heads_of(qkv[2]), hidden_keys));
+    return linear(layer + "out", attend(heads_of(qkv[0]), heads_of(qkv[1]) * kHeadFactor,
+                                        heads_of(qkv[2]), hidden_keys));
   }
   // Over the nodes that are there; padding has no part in the statistics.
   Array normalise(const std::string& name, const Array& x, const Array& real, bool training) {

@@ -73,7 +73,7 @@ class TorchOracleOf final : public TorchOracle {
                                        uint64_t seed) override {
     return guarded([&] {
       try {
-        return decoder(batch).decode(batch, sampled, seed);
+        return decoder(batch, sampled).decode(batch, seed);
       } catch (...) {
         decoders_.clear();  // one may have been left half made
         throw;
@@ -87,11 +87,12 @@ class TorchOracleOf final : public TorchOracle {
  private:
   static constexpr size_t kMaxDecoders = 64;  // each keeps its memory on the device
 
-  Decoder& decoder(const NodeBatch& batch) {
-    const std::pair key(batch.instances, batch.nodes);
+  Decoder& decoder(const NodeBatch& batch, bool sampled) {
+    const std::tuple key(batch.instances, batch.nodes, sampled);
     if (!decoders_.contains(key)) {
       if (decoders_.size() >= kMaxDecoders) decoders_.clear();
-      decoders_[key] = std::make_unique<Decoder>(network_, ways_, batch.instances, batch.nodes);
+      decoders_[key] =
+          std::make_unique<Decoder>(network_, ways_, batch.instances, batch.nodes, sampled);
     }
     return *decoders_.at(key);
   }
@@ -142,7 +143,8 @@ class TorchOracleOf final : public TorchOracle {
   Network network_;
   Array m_, v_;
   int64_t steps_ = 0;
-  std::map<std::pair<int, int>, std::unique_ptr<Decoder>> decoders_;  // by instances and nodes
+  // By instances, nodes and whether they are drawn.
+  std::map<std::tuple<int, int, bool>, std::unique_ptr<Decoder>> decoders_;
 };
 
 }  // namespace
