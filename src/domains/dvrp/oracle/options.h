@@ -10,7 +10,7 @@ struct OracleOptions {
   enum class Kind : uint8_t { kNetwork, kInsertion };
   Kind kind = Kind::kNetwork;
   std::string weights;  // file; empty: those that come with the program
-  DecodeOptions decode{.starts = 1, .improve = 20, .refine = 30};
+  DecodeOptions decode{.starts = 1, .improve = 20, .refine = 40};
   std::string device = "cpu";
   int max_batch = 128;  // instances on a GPU at once
 
