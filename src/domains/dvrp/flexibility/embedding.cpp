@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/rng.h"
@@ -333,10 +334,9 @@ Tensors FlexibilityEmbedding::optimiser() const {
       state.back().name = prefix + tensor.name;
     }
   }
+  const uint64_t high = steps_ / kDigit, low = steps_ % kDigit;
   state.push_back(
-      {.name = "step",
-       .shape = {2},
-       .data = {static_cast<float>(steps_ / kDigit), static_cast<float>(steps_ % kDigit)}});
+      {.name = "step", .shape = {2}, .data = {static_cast<float>(high), static_cast<float>(low)}});
   std::ranges::sort(state, {}, &Tensor::name);
   return state;
 }

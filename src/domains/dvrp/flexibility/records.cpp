@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "flotilla/core/error.h"
 
@@ -38,7 +39,7 @@ void OfferRecords::add(const OfferRecord& record) {
 // From the oldest on, so that equal contents are equal bytes.
 void OfferRecords::save(Writer& writer) const {
   std::vector<OfferRecord> ordered = ring_;
-  std::ranges::rotate(ordered, ordered.begin() + static_cast<std::ptrdiff_t>(next_));
+  std::rotate(ordered.begin(), ordered.begin() + static_cast<std::ptrdiff_t>(next_), ordered.end());
   writer.u64("offers.capacity", capacity_);
   writer.bytes("offers.records", std::as_bytes(std::span(ordered)));
 }

@@ -25,7 +25,8 @@ const Travellers& travellers() {
 // A trip of every traveller per env, and an action for it, all drawn uniformly.
 void add_epoch(OfferRecords& records, int envs, uint64_t seed, int epoch) {
   for (int env = 0; env < envs; ++env) {
-    Rng rng(seed, stream_of(Purpose::kTest, static_cast<uint64_t>(epoch * envs + env)));
+    const int episode = epoch * envs + env;
+    Rng rng(seed, stream_of(Purpose::kTest, static_cast<uint64_t>(episode)));
     for (int t = 0; t < travellers().count; ++t) {
       const auto& own = travellers().trips_of[static_cast<size_t>(t)];
       const int trip = own[rng.below(static_cast<uint32_t>(own.size()))];
