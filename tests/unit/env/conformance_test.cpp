@@ -24,7 +24,7 @@ TEST(Conformance, EveryShippedEnvPassesEveryCheck) {
     std::vector<std::string> names;
     ConformanceOptions options;
     if (type.batched) options.steps = 70;  // they are slow
-    for (const CheckResult& result : check_env(type, Config(type.schema), options)) {
+    for (const CheckResult& result : check_env(type, config_of(type, quick(type)), options)) {
       EXPECT_TRUE(result.passed) << type.name << ", " << result.name << ": " << result.detail;
       EXPECT_FALSE(result.detail.empty());
       names.push_back(result.name);
@@ -126,7 +126,7 @@ TEST(Trajectory, HasTheSameHashInEveryBackEnd) {
     const int steps = type.batched ? 70 : 250;
     for (const Variant& variant : variants_for(type, 37)) {
       SCOPED_TRACE(type.name + ", " + variant.name);
-      RandomRun run(type, Config(type.schema), variant.options, 12);
+      RandomRun run(type, config_of(type, quick(type)), variant.options, 12);
       TrajectoryHash hash(run.vec().spec(), 37);
       hash.add(run.view());
       for (int t = 0; t < steps; ++t) {

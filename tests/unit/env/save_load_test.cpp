@@ -238,7 +238,7 @@ TEST(SaveLoad, ADamagedStateHarmsNobodyElse) {
   for (const EnvType& type : shipped().types()) {
     SCOPED_TRACE(type.name);
     const auto others = [](const Batch& batch) { return batch.row(0) + batch.row(2); };
-    Batch batch(type.name, {}, serial(3));
+    Batch batch(type.name, quick(type), serial(3));
     batch.reset(21);
     go_on(batch, 0, 5);
     const Bytes good = batch.saved();
