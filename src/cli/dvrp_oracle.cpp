@@ -109,11 +109,14 @@ void print_header(const dvrp::Exam& exam) {
              "samples/s");
 }
 
-void print_row(const std::string& name, const dvrp::Grade& grade) {
+void print_row(const std::string& name, const dvrp::Exam& exam, const dvrp::Grade& grade) {
   std::string gaps;
   for (const double gap : grade.gaps) gaps += fmt::format("{:>10.2f}", gap);
-  fmt::print("{:<34}{}{:>13.3f}{:>13.3f}{:>8.3f}{:>12.0f}\n", name, gaps, grade.corr_across,
-             grade.corr_within, grade.r0, grade.samples_per_s);
+  const auto within = [&exam](double value) {
+    return exam.shifts.empty() ? std::string("-") : fmt::format("{:.3f}", value);
+  };
+  fmt::print("{:<34}{}{:>13.3f}{:>13}{:>8}{:>12.0f}\n", name, gaps, grade.corr_across,
+             within(grade.corr_within), within(grade.r0), grade.samples_per_s);
 }
 
 nlohmann::ordered_json grade_json(const dvrp::Exam& exam, const dvrp::Grade& grade) {
@@ -145,17 +148,17 @@ void evaluate(EvalArguments& arguments) {
   const auto grade_of = [&](const dvrp::DecodeOptions& options) {
     const auto router = dvrp::make_network_router(weights, data.city, options, pool);
     const dvrp::Grade result = grade(*router, exam);
-    if (!arguments.json) print_row(setting_of("greedy", options), result);
+    if (!arguments.json) print_row(setting_of("network", options), exam, result);
     return result;
   };
   nlohmann::ordered_json json = grade_json(exam, grade_of(arguments.decode));
-  json["setting"] = setting_of("greedy", arguments.decode);
+  json["setting"] = setting_of("network", arguments.decode);
   json["greedy"] = grade_json(exam, grade_of({}));
   // What the network is worth: the same search behind insertion.
   const auto insertion_of = [&](const dvrp::DecodeOptions& options) {
     const auto router = dvrp::make_insertion_router(options, pool);
     const dvrp::Grade result = grade(*router, exam);
-    if (!arguments.json) print_row(setting_of("insertion", options), result);
+    if (!arguments.json) print_row(setting_of("insertion", options), exam, result);
     return grade_json(exam, result);
   };
   json["insertion"] = insertion_of({});
