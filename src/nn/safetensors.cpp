@@ -27,7 +27,7 @@ using Limits = SafetensorsLimits;
 
 constexpr size_t kLengthBytes = 8, kAlignment = 8;
 constexpr const char* kMetadata = "__metadata__";
-constexpr DType kTypes[] = {DType::kU8, DType::kF32, DType::kF64, DType::kI64};
+constexpr DType kTypes[] = {DType::kU8, DType::kF16, DType::kF32, DType::kF64, DType::kI64};
 
 [[noreturn]] void refuse(const std::string& origin, const std::string& what) {
   throw Error(ErrorCode::kData, origin + ": " + what);

@@ -38,7 +38,12 @@ std::vector<T> values_of(const TensorFile& file, const StoredTensor& tensor, DTy
 Tensor to_tensor(const TensorFile& file, const StoredTensor& stored) {
   Tensor tensor;
   tensor.name = stored.name;
-  tensor.data = values_of<float>(file, stored, DType::kF32);
+  if (stored.dtype == DType::kF16) {
+    const auto halves = values_of<_Float16>(file, stored, DType::kF16);
+    tensor.data.assign(halves.begin(), halves.end());
+  } else {
+    tensor.data = values_of<float>(file, stored, DType::kF32);
+  }
   for (const int64_t extent : stored.shape) {
     if (extent > std::numeric_limits<int>::max()) {
       refuse(file.origin, fmt::format("tensor {} has an extent of {}, which is too large",
@@ -55,6 +60,8 @@ size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::kU8:
       return 1;
+    case DType::kF16:
+      return 2;
     case DType::kF32:
       return 4;
     case DType::kF64:
@@ -68,6 +75,8 @@ const char* name_of(DType dtype) {
   switch (dtype) {
     case DType::kU8:
       return "U8";
+    case DType::kF16:
+      return "F16";
     case DType::kF32:
       return "F32";
     case DType::kF64:
@@ -134,6 +143,13 @@ StoredTensor store(std::string name, std::span<const uint8_t> values) {
 
 StoredTensor store(const Tensor& tensor) {
   StoredTensor stored = store(tensor.name, tensor.data);
+  stored.shape.assign(tensor.shape.begin(), tensor.shape.end());
+  return stored;
+}
+
+StoredTensor store_half(const Tensor& tensor) {
+  const std::vector<_Float16> halves(tensor.data.begin(), tensor.data.end());
+  StoredTensor stored = store_values(tensor.name, DType::kF16, std::span(halves));
   stored.shape.assign(tensor.shape.begin(), tensor.shape.end());
   return stored;
 }

@@ -16,7 +16,7 @@ namespace flotilla {
 
 // In the order of the reference implementation, which stores the last of them first, so that every
 // tensor is aligned.
-enum class DType : uint8_t { kU8, kF32, kF64, kI64 };
+enum class DType : uint8_t { kU8, kF16, kF32, kF64, kI64 };
 
 size_t size_of(DType dtype);
 const char* name_of(DType dtype);  // "F32"
@@ -39,13 +39,14 @@ struct TensorFile {
   const StoredTensor& find(std::string_view name) const;
   const std::string& find_metadata(const std::string& key) const;
 
-  // The values of one tensor. Throws Error(kData) when it is missing or of another type.
+  // The values of one tensor. Throws Error(kData) when it is missing or of another type; of tensors
+  // as such F16 is taken for F32.
   std::vector<float> floats(std::string_view name) const;
   std::vector<double> doubles(std::string_view name) const;
   std::vector<int64_t> integers(std::string_view name) const;
   std::vector<uint8_t> bytes(std::string_view name) const;
   Tensor tensor(std::string_view name) const;
-  // All of them. Throws Error(kData) when one is not F32.
+  // All of them. Throws Error(kData) when one is neither F32 nor F16.
   Tensors all_tensors() const;
 };
 
@@ -54,6 +55,8 @@ StoredTensor store(std::string name, std::span<const double> values);
 StoredTensor store(std::string name, std::span<const int64_t> values);
 StoredTensor store(std::string name, std::span<const uint8_t> values);
 StoredTensor store(const Tensor& tensor);
+// In half precision: eleven bits, which is enough for weights that are not trained any more.
+StoredTensor store_half(const Tensor& tensor);
 std::vector<StoredTensor> store(const Tensors& tensors);
 
 }  // namespace flotilla

@@ -332,6 +332,11 @@ class Oracle(DvrpTest):
         state = self.folder / "run" / "training.safetensors"
         state.write_bytes(state.read_bytes()[:100])
         self.assertIn("training.safetensors", self.train("--resume", "run", status=4).stderr)
+        self.call("data", "--cells", 5, "--out", "five")
+        self.train("--data", "five", "--out", "other", "--imitate", 0, "--reinforce", 0)
+        shutil.copy(self.folder / "other" / "training.safetensors", state)
+        self.assertIn("training.safetensors: tensor 'init.weight' has shape",
+                      self.train("--resume", "run", status=4).stderr)
         self.assertIn("there are 30 travellers",
                       self.train("--out", "more", "--customers", 31, status=2).stderr)
 

@@ -39,7 +39,7 @@ std::string from_hex(const std::string& text) {
 }
 
 DType dtype_from(const std::string& name) {
-  for (const DType dtype : {DType::kU8, DType::kF32, DType::kF64, DType::kI64}) {
+  for (const DType dtype : {DType::kU8, DType::kF16, DType::kF32, DType::kF64, DType::kI64}) {
     if (name == name_of(dtype)) return dtype;
   }
   throw Error(ErrorCode::kUsage, "no dtype " + name);

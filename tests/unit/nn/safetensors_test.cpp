@@ -483,5 +483,18 @@ TEST(Safetensors, WhatCouldNotBeReadIsNotWritten) {
             "safetensors: a header of 17825848 bytes");
 }
 
+TEST(HalfPrecision, TakesTwoBytesAndElevenBits) {
+  const Tensor tensor{.name = "w", .shape = {2, 3}, .data = {0, 1, -2.5F, 0.1F, 65504, 1e-7F}};
+  TensorFile file;
+  file.tensors.push_back(store_half(tensor));
+  const TensorFile read = decode_safetensors(encode_safetensors(file), "half");
+  EXPECT_EQ(read.find("w").dtype, DType::kF16);
+  EXPECT_EQ(read.find("w").data.size(), 12u);
+  const Tensor back = read.tensor("w");
+  EXPECT_EQ(back.shape, tensor.shape);
+  // 0.1 is 1638.4 / 2^14, and 1e-7 lies between the least number, 2^-24, and its double.
+  EXPECT_EQ(back.data, (std::vector<float>{0, 1, -2.5F, 1638.0F / 16384, 65504, 0x1p-23F}));
+}
+
 }  // namespace
 }  // namespace flotilla::test

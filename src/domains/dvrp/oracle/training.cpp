@@ -196,11 +196,18 @@ std::unique_ptr<OracleTraining> OracleTraining::resume(const Data& data,
 }
 
 void OracleTraining::load() {
-  oracle_->set_weights(read_oracle(directory_->file(kWeights), data_.city).tensors);
   const std::string path = directory_->file(kState);
   const TensorFile file = decode_safetensors(read_whole_file(path, kMaxBytes), path);
   try {
-    oracle_->set_optimiser(file.all_tensors());
+    Tensors weights = oracle_->weights();
+    const Tensors all = file.all_tensors();
+    Tensors expected = oracle_->optimiser();
+    expected.insert(expected.end(), weights.begin(), weights.end());
+    std::ranges::sort(expected, {}, &Tensor::name);
+    require_same_shapes(expected, all);
+    for (Tensor& tensor : weights) tensor = find_tensor(all, tensor.name);
+    oracle_->set_weights(weights);
+    oracle_->set_optimiser(all);
     step_ = std::stoll(file.find_metadata("step"));
   } catch (const std::exception& error) {
     throw Error(ErrorCode::kData, path + ": " + error.what());
@@ -214,6 +221,7 @@ void OracleTraining::save() {
       .tensors = oracle_->weights(), .city = city_hash(data_.city), .origin = {}};
   TensorFile state;
   state.tensors = store(oracle_->optimiser());
+  for (const Tensor& tensor : weights.tensors) state.tensors.push_back(store(tensor));
   state.metadata = {{"step", std::to_string(step_)}};
   directory_->write(kWeights, encode_oracle(weights));
   directory_->write(kState, encode_safetensors(state));

@@ -4,8 +4,8 @@
 //
 // A directory holds
 //   config.yaml            the options
-//   oracle.safetensors     the weights, as the router reads them
-//   training.safetensors   Adam's moments and the step: what --resume needs besides
+//   oracle.safetensors     the weights in half precision, as the router reads them
+//   training.safetensors   the weights, Adam's moments and the step: what --resume needs
 //   curves.csv, curves.svg
 #pragma once
 

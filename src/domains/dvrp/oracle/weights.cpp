@@ -90,7 +90,7 @@ std::string city_hash(const City& city) {
 
 std::string encode_oracle(const OracleWeights& weights) {
   TensorFile file;
-  file.tensors = store(weights.tensors);
+  for (const Tensor& tensor : weights.tensors) file.tensors.push_back(store_half(tensor));
   file.metadata = {{"kind", kKind}, {"format", kFormat}, {"city", weights.city}};
   return encode_safetensors(file);
 }

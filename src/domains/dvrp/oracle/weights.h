@@ -39,6 +39,7 @@ struct OracleWeights {
 
 std::string city_hash(const City& city);
 
+// In half precision.
 std::string encode_oracle(const OracleWeights& weights);
 // Throws Error(kData) that names what does not fit: another kind of file, another number of cells,
 // a tensor that is missing. Warns of weights that were trained in another city of that size.
