@@ -148,8 +148,10 @@ StoredTensor store(const Tensor& tensor) {
 }
 
 StoredTensor store_half(const Tensor& tensor) {
-  const std::vector<_Float16> halves(tensor.data.begin(), tensor.data.end());
-  StoredTensor stored = store_values(tensor.name, DType::kF16, std::span(halves));
+  std::vector<_Float16> halves(tensor.data.size());
+  std::ranges::transform(tensor.data, halves.begin(),
+                         [](float value) { return static_cast<_Float16>(value); });
+  StoredTensor stored = store_values(tensor.name, DType::kF16, std::span<const _Float16>(halves));
   stored.shape.assign(tensor.shape.begin(), tensor.shape.end());
   return stored;
 }
