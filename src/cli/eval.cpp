@@ -59,7 +59,9 @@ void evaluate(const Program& program, const EvalArguments& arguments) {
   options.deterministic = arguments.deterministic || (!arguments.sampled && !file.origin.sampled);
   options.seed = eval_seed(arguments.seed.value_or(file.origin.seed));
   options.vec.time_limit = file.origin.time_limit;
-  const Evaluation eval = Evaluator(type, env_config, options).play(*policy, true);
+  Evaluator evaluator(type, env_config, options);
+  evaluator.set_knowledge(file.origin.knowledge);
+  const Evaluation eval = evaluator.play(*policy, true);
   if (!arguments.json) return print(eval, env, file, options.deterministic);
   nlohmann::ordered_json json = eval_json(eval, env);
   json["policy"] = file.tensors.origin;

@@ -20,12 +20,22 @@ namespace {
 
 constexpr size_t kMaxSummary = 1u << 20u;
 
-std::string status(const Progress& progress) {
+// "  saving_pct 2.41 +- 0.30" of the episodes that ended last, where people watch such a number.
+std::string headline_of(const EnvSpec& env, const Progress& progress) {
+  for (size_t i = 0; i < progress.ended.metrics.size(); ++i) {
+    if (env.metrics[i] != env.headline) continue;
+    return fmt::format("  {} {:.2f} +- {:.2f}", env.headline, progress.ended.metrics[i],
+                       progress.ended.metrics_ci95[i]);
+  }
+  return "";
+}
+
+std::string status(const EnvSpec& env, const Progress& progress) {
   const double rate = static_cast<double>(progress.steps) / std::max(progress.wall_s, 1e-9);
   const double left_s = progress.fraction > 0 ? progress.wall_s * (1 / progress.fraction - 1) : 0;
-  return fmt::format("{:>5.1f} %  {} steps  {:.1f} k steps/s  return {:.2f}  {:.0f} s left",
+  return fmt::format("{:>5.1f} %  {} steps  {:.1f} k steps/s  return {:.2f}{}  {:.0f} s left",
                      100 * progress.fraction, progress.steps, rate * 1e-3, progress.return_mean,
-                     left_s);
+                     headline_of(env, progress), left_s);
 }
 
 void print_end(const Run& run) {
@@ -94,7 +104,8 @@ void train(const Program& program, const RunArguments& arguments, const std::str
   print_begin(*run);
   wait_for_interrupted_work(kInterruptNotice);
   StatusLine line;
-  run->train([&line](const Progress& progress) { line.show([&] { return status(progress); }); });
+  const EnvSpec& env = run->trainer().env_spec();
+  run->train([&](const Progress& progress) { line.show([&] { return status(env, progress); }); });
   line.clear();
   const std::string summary = run->finish();
   if (json) {

@@ -15,6 +15,7 @@
 #include "flotilla/core/config.h"
 #include "flotilla/core/rng.h"
 #include "flotilla/core/thread_pool.h"
+#include "flotilla/env/memory.h"
 #include "flotilla/env/spec.h"
 
 namespace flotilla {
@@ -104,6 +105,13 @@ concept BatchedEnv = Env<E> &&
     requires(const E& e, typename E::State& s, Rng& g, ActionRow a, ThreadPool& pool) {
   e.prepare(s, a, g);
   { e.make_stage(pool) } -> std::same_as<std::unique_ptr<Stage<typename E::State>>>;
+};
+
+// Optional, for batched envs: what they learn together; null where they do not. The common stage
+// is the place to record what happened; reset(), step(), observe() and mask() may read.
+template <class E>
+concept LearningEnv = BatchedEnv<E> && requires(const E& e) {
+  { e.memory() } -> std::same_as<EnvMemory*>;
 };
 
 }  // namespace flotilla

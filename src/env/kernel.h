@@ -105,6 +105,8 @@ class EnvKernel {
   virtual void prepare(Span envs, const KernelCall& call) const noexcept = 0;
   // Rewrites obs and mask of each env from its slot in `bank`.
   virtual void observe(Span envs, const std::byte* bank, const StepView& view) const = 0;
+  // What the envs learn together; null where they do not.
+  virtual EnvMemory* memory() const = 0;
   // Whether the state in this slot is one the env can be in; for states read from a file.
   virtual bool valid_state(const std::byte* slot) const = 0;
 
@@ -192,6 +194,14 @@ class KernelOf final : public EnvKernel {
       } else {
         write_blank(view, i);
       }
+    }
+  }
+
+  EnvMemory* memory() const override {
+    if constexpr (LearningEnv<E>) {
+      return env_.memory();
+    } else {
+      return nullptr;
     }
   }
 

@@ -55,7 +55,9 @@ void LocalVecEnv::finish_request(const Request& request) {
   Job& job = jobs_[request.group];
   pool_.finish(job.ticket);
   if (job.prepares) {
+    const uint64_t start = now_ns();
     stage_->run(group(request.group), bank(0));
+    stage_ns_ += now_ns() - start;
     job.prepares = false;
     pool_.finish(start_parts(job));
   }

@@ -19,6 +19,7 @@ class LocalVecEnv final : public VecEnv {
               const ArenaLayout& layout);
 
   ThreadPool* team() override { return pool_.threads() > 1 ? &pool_ : nullptr; }
+  double stage_seconds() const override { return static_cast<double>(stage_ns_) * 1e-9; }
 
  private:
   struct alignas(64) Share {
@@ -44,7 +45,8 @@ class LocalVecEnv final : public VecEnv {
 
   Job jobs_[kMaxGroups];
   std::unique_ptr<Watchdog> watchdog_;
-  ThreadPool pool_;                     // behind all that its threads use: they end before it
+  ThreadPool pool_;  // behind all that its threads use: they end before it
+  uint64_t stage_ns_ = 0;
   std::unique_ptr<KernelStage> stage_;  // null where envs step alone; only wait() uses it
 };
 

@@ -51,12 +51,14 @@ struct EnvSpec {
   bool has_mask = false;             // the env writes which choices are legal
   int time_limit = 0;                // steps after which the engine truncates; 0: never
   std::vector<std::string> metrics;  // named numbers of a finished episode
+  std::string headline;              // the one of them that people watch, if any
   float reward_low = -3.402823466e38f, reward_high = 3.402823466e38f;
 
   // Throws Error(kUsage) that names what is wrong: empty shapes, bounds out of order, ...
   void validate() const;
 
-  // SHA-256 of everything above: two sides that agree on it read each other's buffers right.
+  // SHA-256 of everything above but the headline: two sides that agree on it read each other's
+  // buffers right.
   std::string sha256() const;
 };
 

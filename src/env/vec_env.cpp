@@ -374,6 +374,12 @@ void VecEnv::save(Writer& writer) const {
       writer.bytes("slot", {slot, slot_bytes});
     }
   }
+  if (memory() != nullptr) memory()->save(writer);
+}
+
+void VecEnv::observe(const StepView& out) const {
+  check_idle("observe");
+  for (int g = 0; g < groups(); ++g) kernel_->observe(group(g), current_bank(g), out);
 }
 
 void VecEnv::load(Reader& reader, const StepView& out) {
@@ -402,6 +408,7 @@ void VecEnv::load(Reader& reader, const StepView& out) {
     const bool known = header.status <= SlotStatus::kDropped;
     expect(known && kernel_->valid_state(slot), fmt::format("the state of env {} is damaged", env));
   }
+  if (memory() != nullptr) memory()->load(reader);
   seed_ = seed;
   dropped_ = 0;
   out_of_service_ = false;

@@ -117,6 +117,11 @@ class VecEnv {
   void save(Writer& writer) const;
   void load(Reader& reader, const StepView& out);
 
+  // Writes the current observations and masks again. REQUIRES: the same.
+  void observe(const StepView& out) const;
+  // What the envs learn together; null where they do not. save() and load() include it.
+  EnvMemory* memory() const { return kernel_->memory(); }
+
   // Where crash bundles go from now on, instead of where the options say.
   void set_crash_dir(const std::string& path) { crash_dir_ = path; }
 
@@ -128,6 +133,8 @@ class VecEnv {
   // where the caller is alone.
   virtual ThreadPool* team() { return nullptr; }
 
+  // Spent so far in the common stage of batched envs.
+  virtual double stage_seconds() const { return 0; }
   // CPU time of this process and the workers.
   virtual double cpu_seconds() const;
   virtual std::vector<pid_t> worker_pids() const { return {}; }

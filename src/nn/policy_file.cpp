@@ -15,6 +15,7 @@ namespace {
 constexpr const char* kFormat = "flotilla policy 1";
 constexpr const char* kMean = "obs_normaliser.mean";
 constexpr const char* kScale = "obs_normaliser.scale";
+constexpr const char* kKnowledge = "env.knowledge";
 
 [[noreturn]] void refuse(const TensorFile& file, const std::string& why) {
   throw Error(ErrorCode::kData, file.origin + ": " + why);
@@ -86,6 +87,10 @@ std::string encode_policy(const Policy& policy, const EnvSpec& env, const Policy
     file.tensors.push_back(store(kMean, std::span(normaliser.mean(), columns)));
     file.tensors.push_back(store(kScale, std::span(normaliser.scale(), columns)));
   }
+  if (!origin.knowledge.empty()) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(origin.knowledge.data());
+    file.tensors.push_back(store(kKnowledge, std::span(bytes, origin.knowledge.size())));
+  }
   return encode_safetensors(file);
 }
 
@@ -101,6 +106,11 @@ PolicyFile decode_policy(const std::string& bytes, const std::string& path) {
                  .time_limit = number_in<int>(tensors, "time_limit"),
                  .seed = number_in<uint64_t>(tensors, "seed"),
                  .sampled = tensors.metadata.contains("sampled")};
+  if (tensors.holds(kKnowledge)) {
+    for (const uint8_t byte : tensors.bytes(kKnowledge)) {
+      file.origin.knowledge.push_back(static_cast<std::byte>(byte));
+    }
+  }
   return file;
 }
 

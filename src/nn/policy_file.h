@@ -19,6 +19,7 @@ struct PolicyOrigin {
   int time_limit = 0;      // that replaced the env's own, or 0
   uint64_t seed = 0;       // of the run
   bool sampled = false;    // evaluated with actions drawn as in training, not the likeliest
+  std::vector<std::byte> knowledge = {};  // of the envs' memory (env/memory.h), if they have one
 };
 
 std::string encode_policy(const Policy& policy, const EnvSpec& env, const PolicyOrigin& origin);

@@ -87,6 +87,10 @@ const char* name_of(DType dtype) {
   return "unknown";
 }
 
+bool TensorFile::holds(std::string_view name) const {
+  return std::ranges::find(tensors, name, &StoredTensor::name) != tensors.end();
+}
+
 const StoredTensor& TensorFile::find(std::string_view name) const {
   const auto found = std::ranges::find(tensors, name, &StoredTensor::name);
   if (found == tensors.end()) refuse(origin, "no tensor " + in_quotes(name));

@@ -35,6 +35,7 @@ struct TensorFile {
   std::map<std::string, std::string> metadata;  // UTF-8
   std::string origin;                           // stands in errors; not part of the file
 
+  bool holds(std::string_view name) const;
   // Throws Error(kData) when it is not there.
   const StoredTensor& find(std::string_view name) const;
   const std::string& find_metadata(const std::string& key) const;

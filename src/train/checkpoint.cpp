@@ -72,7 +72,8 @@ Checkpoint take_checkpoint(const Trainer& trainer, const RunConfig& run,
                                     .env_config = run.env_config.to_yaml(),
                                     .time_limit = run.vec.time_limit,
                                     .seed = run.seed,
-                                    .sampled = !run.eval.deterministic});
+                                    .sampled = !run.eval.deterministic,
+                                    .knowledge = trainer.knowledge()});
   TensorFile moments;
   moments.tensors = store(trainer.policy().optimiser());
   checkpoint.optimizer = encode_safetensors(moments);

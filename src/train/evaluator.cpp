@@ -28,6 +28,7 @@ Evaluation summarise(const std::vector<Episode>& episodes) {
     result.mean_length += each.length;
   }
   result.metrics = metrics.means();
+  result.metrics_ci95 = metrics.ci95();
   result.mean /= n;
   result.mean_length /= n;
   for (const Episode& each : episodes) {
@@ -105,6 +106,10 @@ Evaluator::Evaluator(const EnvType& type, const Config& env_config, const EvalOp
   rollout_ = std::make_unique<Rollout>(layout, spec, envs_, 1);
   vec_ = make_vec_env(type, env_config, vec_options_for(type, envs_, options.vec), layout);
   rollout_->attach(vec_->arena());
+}
+
+void Evaluator::set_knowledge(std::span<const std::byte> knowledge) {
+  if (vec_ != nullptr && vec_->memory() != nullptr) vec_->memory()->set_knowledge(knowledge);
 }
 
 Evaluation Evaluator::play(const Policy& policy, bool may_stop) {

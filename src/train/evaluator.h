@@ -14,6 +14,7 @@ struct Evaluation {
   int episodes = 0;
   double mean = 0, std = 0, ci95 = 0, mean_length = 0;  // of those that ended valid
   std::vector<double> metrics;  // means of the env's own, in the order of its spec
+  std::vector<double> metrics_ci95;
   double wall_s = 0;
 };
 
@@ -39,6 +40,8 @@ class Evaluator {
  public:
   Evaluator(const EnvType& type, const Config& env_config, const EvalOptions& options);
 
+  // What the envs are to know (env/memory.h), from their training.
+  void set_knowledge(std::span<const std::byte> knowledge);
   // Always the same episodes: starts anew from the seed. `may_stop`: an interrupt ends it by
   // Error(kInterrupted).
   Evaluation play(const Policy& policy, bool may_stop);

@@ -79,6 +79,7 @@ std::vector<Metric> metrics_of(const Trainer& trainer, const Mark& before, const
   add("schedule/entropy", update.entropy_coef);
   add("schedule/epsilon", update.epsilon);
   add("time/step_s", now.timing.step_s - before.timing.step_s);
+  if (now.timing.stage_s > 0) add("time/stage_s", now.timing.stage_s - before.timing.stage_s);
   add("time/infer_s", now.timing.infer_s - before.timing.infer_s);
   add("time/wait_s", now.timing.wait_s - before.timing.wait_s);
   add("time/gae_s", now.timing.advantage_s - before.timing.advantage_s);
@@ -87,17 +88,25 @@ std::vector<Metric> metrics_of(const Trainer& trainer, const Mark& before, const
   add("time/checkpoint_s", now.timing.checkpoint_s - before.timing.checkpoint_s);
   add("memory/rss_mb", static_cast<double>(resident_bytes()) * 1e-6);
   add("env/failures", static_cast<double>(progress.env_failures));
-  const std::vector<std::string>& names = trainer.env_spec().metrics;
+  const EnvSpec& env = trainer.env_spec();
+  const auto add_all = [&](const std::string& prefix, const std::vector<double>& means,
+                           const std::vector<double>& ci95) {
+    for (size_t i = 0; i < env.metrics.size(); ++i) {
+      add(prefix + env.metrics[i], means[i]);
+      if (env.metrics[i] == env.headline) add(prefix + env.headline + "_ci95", ci95[i]);
+    }
+  };
   if (progress.ended.count > 0) {
-    for (size_t i = 0; i < names.size(); ++i) add("env/" + names[i], progress.ended.metrics[i]);
+    add_all("env/", progress.ended.metrics, progress.ended.metrics_ci95);
   }
+  for (const auto& [name, value] : trainer.memory_facts()) add(name, value);
   if (eval) {
     add("eval/episodic_return", eval->mean);
     add("eval/std", eval->std);
     add("eval/ci95", eval->ci95);
     add("eval/episodic_length", eval->mean_length);
     add("eval/episodes", eval->episodes);
-    for (size_t i = 0; i < names.size(); ++i) add("eval/" + names[i], eval->metrics[i]);
+    add_all("eval/", eval->metrics, eval->metrics_ci95);
   }
   return metrics;
 }

@@ -14,7 +14,9 @@ namespace flotilla {
 void PresentMeans::add(std::span<const float> numbers) {
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (std::isnan(numbers[i])) continue;
-    sums_[i] += static_cast<double>(numbers[i]);
+    const auto number = static_cast<double>(numbers[i]);
+    sums_[i] += number;
+    squares_[i] += number * number;
     ++counts_[i];
   }
 }
@@ -23,6 +25,17 @@ std::vector<double> PresentMeans::means() const {
   std::vector<double> means;
   for (size_t i = 0; i < sums_.size(); ++i) means.push_back(sums_[i] / counts_[i]);
   return means;
+}
+
+std::vector<double> PresentMeans::ci95() const {
+  constexpr double kNormal = 1.96;
+  std::vector<double> halves;
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    const double n = counts_[i], about_mean = squares_[i] - sums_[i] * sums_[i] / n;
+    const double variance = n < 2 ? std::nan("") : std::max(0.0, about_mean) / (n - 1);
+    halves.push_back(kNormal * std::sqrt(variance / n));
+  }
+  return halves;
 }
 
 Rollout::Rollout(ArenaLayout& layout, const EnvSpec& spec, int num_envs, int horizon)

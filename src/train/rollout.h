@@ -27,12 +27,14 @@ struct Episode {
 // Means of numbers of which some may be missing: NaN.
 class PresentMeans {
  public:
-  explicit PresentMeans(size_t size) : sums_(size, 0), counts_(size, 0) {}
+  explicit PresentMeans(size_t size) : sums_(size, 0), squares_(size, 0), counts_(size, 0) {}
   void add(std::span<const float> numbers);
   std::vector<double> means() const;  // NaN where there was none
+  // Half of the 95 % interval of each mean; NaN where there was less than two.
+  std::vector<double> ci95() const;
 
  private:
-  std::vector<double> sums_, counts_;
+  std::vector<double> sums_, squares_, counts_;
 };
 
 class Rollout {

@@ -36,6 +36,7 @@ std::string advice_on_steps(const RunShape& shape) {
 
 void Timing::save(Writer& writer) const {
   writer.f64("step_s", step_s);
+  writer.f64("stage_s", stage_s);
   writer.f64("infer_s", infer_s);
   writer.f64("wait_s", wait_s);
   writer.f64("advantage_s", advantage_s);
@@ -46,6 +47,7 @@ void Timing::save(Writer& writer) const {
 
 void Timing::load(Reader& reader) {
   step_s = reader.f64("step_s");
+  stage_s = reader.f64("stage_s");
   infer_s = reader.f64("infer_s");
   wait_s = reader.f64("wait_s");
   advantage_s = reader.f64("advantage_s");
@@ -65,6 +67,7 @@ std::string Timing::tree() const {
   line(0, "total", total_s());
   line(1, "collect", collect_s());
   line(2, "step", step_s);
+  if (stage_s > 0) line(2, "stage", stage_s);
   line(2, "infer", infer_s);
   line(2, "wait", wait_s);
   line(1, "learn", learn_s());
@@ -85,6 +88,10 @@ std::string bottleneck(const Timing& timing, const RunShape& shape) {
   const Cost costs[] = {
       {timing.update_s, "gradient descent", advice_on_update(shape)},
       {timing.step_s, "stepping environments", advice_on_steps(shape)},
+      {timing.stage_s, "the common stage of the environments",
+       shape.threads < shape.cores
+           ? fmt::format("raise threads from {} towards the {} cores", shape.threads, shape.cores)
+           : "make what it calls cheaper: the oracle of dvrp has keys for that (env.oracle)"},
       {timing.infer_s, "acting",
        shape.fused ? "use more envs per step (num_envs), up to some hundreds"
                    : "use policy=fused if the network allows it, or raise num_envs"},

@@ -9,7 +9,8 @@
 namespace flotilla {
 
 struct Timing {
-  double step_s = 0;       // environments
+  double step_s = 0;       // environments, each on its own
+  double stage_s = 0;      // what batched ones do together, such as a call of an oracle
   double infer_s = 0;      // the policy acting
   double wait_s = 0;       // of the calling thread for the others
   double advantage_s = 0;  // GAE
@@ -18,7 +19,7 @@ struct Timing {
   double checkpoint_s = 0;  // that training waited for one to be written
   double other_s = 0;
 
-  double collect_s() const { return step_s + infer_s + wait_s; }
+  double collect_s() const { return step_s + stage_s + infer_s + wait_s; }
   double learn_s() const { return advantage_s + update_s; }
   double total_s() const { return collect_s() + learn_s() + eval_s + checkpoint_s + other_s; }
 

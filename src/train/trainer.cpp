@@ -71,6 +71,7 @@ void Trainer::set_crash_dir(const std::string& path) {
 void Trainer::iterate() {
   const double progress = progress_.fraction;
   const uint64_t waited = pool().waited_ns();
+  const double staged = vec_->stage_seconds();
   const auto epsilon = static_cast<float>(ppo_->epsilon(progress));
   collector_->collect(epsilon);
   progress_.env_failures += static_cast<int64_t>(vec_->take_failures().size());
@@ -79,7 +80,9 @@ void Trainer::iterate() {
   const double wait_s = static_cast<double>(pool().waited_ns() - waited) * 1e-9;
   timing_.infer_s += times.infer_s;
   timing_.wait_s += wait_s;
-  timing_.step_s += std::max(0.0, times.total_s - times.infer_s - wait_s);
+  const double stage_s = vec_->stage_seconds() - staged;
+  timing_.stage_s += stage_s;
+  timing_.step_s += std::max(0.0, times.total_s - times.infer_s - wait_s - stage_s);
   note_episodes();
   scale_rewards();
 
@@ -114,6 +117,9 @@ void Trainer::iterate() {
   rollout_->carry_over();
   progress_.steps += rollout_->rows();
   ++progress_.updates;
+  if (EnvMemory* memory = vec_->memory(); memory != nullptr && memory->learn(progress_.updates)) {
+    vec_->observe(rollout_->first_view());
+  }
   progress_.wall_s = wall_s();
   progress_.fraction = fraction();
 }
@@ -201,6 +207,7 @@ void Trainer::note_episodes() {
   }
   if (valid == 0) ended.return_mean = ended.length_mean = std::numeric_limits<double>::quiet_NaN();
   ended.metrics = metrics.means();
+  ended.metrics_ci95 = metrics.ci95();
   if (recent_.empty()) return;
   average_recent();
   if (few || progress_.return_mean > progress_.return_best) {
@@ -240,9 +247,20 @@ Evaluation Trainer::evaluate(bool may_stop) {
   if (evaluator_ == nullptr) {
     evaluator_ = std::make_unique<Evaluator>(run_.type, run_.env_config, run_.eval);
   }
+  evaluator_->set_knowledge(knowledge());
   const Evaluation result = evaluator_->play(*policy_, may_stop);
   timing_.eval_s += result.wall_s;
   return result;
+}
+
+std::vector<std::pair<std::string, double>> Trainer::memory_facts() const {
+  if (vec_->memory() == nullptr) return {};
+  return vec_->memory()->facts();
+}
+
+std::vector<std::byte> Trainer::knowledge() const {
+  if (vec_->memory() == nullptr) return {};
+  return vec_->memory()->knowledge();
 }
 
 Timing Trainer::timing() const {

@@ -25,6 +25,7 @@ struct EndedEpisodes {
   int64_t count = 0;
   double return_mean = 0, length_mean = 0;
   std::vector<double> metrics;  // of the env, in the order of its spec
+  std::vector<double> metrics_ci95;
 };
 
 // The state of a run after an update.
@@ -67,6 +68,9 @@ class Trainer {
   // Plays episodes with the policy as it is. `may_stop`: an interrupt ends it by
   // Error(kInterrupted).
   Evaluation evaluate(bool may_stop = true);
+  // What the envs have learnt together: numbers about it, and what acting needs of it.
+  std::vector<std::pair<std::string, double>> memory_facts() const;
+  std::vector<std::byte> knowledge() const;
   const EnvSpec& env_spec() const { return vec_->spec(); }
   Timing timing() const;
   // Counts the time since the last update to the run: an evaluation, say.

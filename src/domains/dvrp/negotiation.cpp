@@ -27,14 +27,24 @@ std::shared_ptr<const Data> data_of(const std::string& directory) {
   return std::make_shared<const Data>(read_data(directory));
 }
 
-std::bitset<kActions> accepted_actions(const Trip& trip, const std::string& model) {
-  const auto type = static_cast<size_t>(trip.flexibility);
-  if (model == "threshold") return accepts_within(trip.earlier_minutes, trip.later_minutes);
-  return model == "hard" ? accepts_by_rule()[type] : trip.accepts[type];
+// With trips that accept what the model says, so that decisions and advice agree.
+std::shared_ptr<const Data> accepting(std::shared_ptr<const Data> data, const std::string& model) {
+  if (model == "table") return data;
+  auto changed = std::make_shared<Data>(*data);
+  for (Trip& trip : changed->travellers.trips) {
+    if (model == "hard") {
+      trip.accepts = accepts_by_rule();
+    } else {
+      trip.accepts[static_cast<size_t>(trip.flexibility)] =
+          accepts_within(trip.earlier_minutes, trip.later_minutes);
+    }
+  }
+  return changed;
 }
 
 Negotiation::Observation observation_from(const std::string& name) {
   if (name == "dense") return Negotiation::Observation::kDense;
+  if (name == "detours") return Negotiation::Observation::kDetours;
   return name == "onehot" ? Negotiation::Observation::kOneHot : Negotiation::Observation::kList;
 }
 
@@ -57,7 +67,7 @@ Schema Negotiation::schema() {
       .choice("acceptance", "table", {"table", "threshold", "hard"},
               "who accepts what: by the table of decisions, by the minutes each trip bears, or by "
               "the kind of flexibility alone")
-      .choice("observation", "list", {"list", "dense", "onehot"}, "what the policy sees")
+      .choice("observation", "list", {"list", "dense", "onehot", "detours"}, "what the policy sees")
       .boolean("scale", true, "cells and minutes of list and dense as numbers from 0 to 1")
       .choice("reward", "marginal", {"marginal", "temporal", "counterfactual"},
               "what a step saves against the baseline, minus what it costs, or what its own shift "
@@ -66,12 +76,14 @@ Schema Negotiation::schema() {
       .choice("failure", "freeze", {"freeze", "penalty"},
               "where no routes are found: the rest of the episode is left out, or it ends with "
               "reward -5000")
+      .include("advice", AdviceOptions::schema())
       .include("oracle", OracleOptions::schema());
   return schema;
 }
 
 Negotiation::Negotiation(const Config& config)
-    : data_(data_of(config.get_text("data"))),
+    : data_(accepting(data_of(config.get_text("data")), config.get_text("acceptance"))),
+      advisor_(data_->travellers),
       customers_(static_cast<int>(config.get_integer("customers"))),
       kappa_(config.get_number("kappa")),
       scale_(config.get_boolean("scale")),
@@ -84,19 +96,24 @@ Negotiation::Negotiation(const Config& config)
                 fmt::format("customers: expected at most {}, the travellers of the data, got {}",
                             data_->travellers.count, customers_));
   }
-  for (const Trip& trip : data_->travellers.trips) {
-    accepts_.push_back(accepted_actions(trip, config.get_text("acceptance")));
+  const AdviceOptions advice = AdviceOptions::from(config.part("advice", AdviceOptions::schema()));
+  advised_ = advice.types;
+  if (advised_ == AdviceOptions::Types::kLearnt) {
+    memory_ = std::make_unique<FlexibilityMemory>(data_->travellers, advice);
   }
   spec_.obs = observation_space();
   spec_.action = ActionSpace::discrete(kActions);
   spec_.metrics = {"cost",     "baseline_cost",    "saving_pct",
                    "accepted", "accepted_nonzero", "offered_nonzero",
                    "failed"};
+  spec_.headline = "saving_pct";
+  spec_.has_mask = true;
 }
 
 void Negotiation::reset(State& s, Rng& g) const {
   const Instance instance = draw_instance(*data_, customers_, g);
   for (size_t i = 0; i < instance.requests.size(); ++i) s.trips[i] = instance.requests[i].trip;
+  s.luck = static_cast<float>(g.uniform());
 }
 
 Request Negotiation::asked(const State& s, int index) const {
@@ -108,11 +125,40 @@ Request Negotiation::granted(const State& s, int index) const {
   return shifted(asked(s, index), shift_of(s.granted[static_cast<size_t>(index)]));
 }
 
+Instance Negotiation::fixed_requests(const State& s) const {
+  Instance instance{.city = &data_->city, .requests = {}};
+  for (int i = 0; i < s.fixed; ++i) instance.requests.push_back(granted(s, i));
+  return instance;
+}
+
+void Negotiation::keep_routes(State& s, const std::vector<Route>& routes) const {
+  s.stops = 0;
+  const auto put = [&s](int node) {
+    s.stop[static_cast<size_t>(s.stops++)] = static_cast<uint16_t>(node);
+  };
+  for (const Route& route : routes) {
+    for (const int node : route) put(node);
+    put(0);
+  }
+}
+
+std::vector<Route> Negotiation::routes(const State& s) const {
+  std::vector<Route> routes;
+  bool ended = true;
+  for (size_t i = 0; i < static_cast<size_t>(s.stops); ++i) {
+    if (ended) routes.emplace_back();
+    ended = s.stop[i] == 0;
+    if (!ended) routes.back().push_back(s.stop[i]);
+  }
+  return routes;
+}
+
 void Negotiation::prepare(State& s, ActionRow action, Rng&) const {
   if (s.failed != 0) return;
   const auto at = static_cast<size_t>(s.fixed);
   const int offer = action.discrete();
-  const bool accepted = accepts_[static_cast<size_t>(s.trips[at])][static_cast<size_t>(offer)];
+  const bool accepted = data_->travellers.trips[static_cast<size_t>(s.trips[at])].accepted(offer);
+  s.offered = offer;
   s.granted[at] = static_cast<uint8_t>(accepted ? offer : kNoShift);
   s.accepted += accepted;
   s.shifts += offer != kNoShift;
@@ -146,7 +192,18 @@ float Negotiation::reward_of(const State& s) const {
   return static_cast<float>(saved - kappa_ * minutes);
 }
 
-Outcome Negotiation::step(State& s, ActionRow, Rng&) const {
+void Negotiation::remember(const State& s) const {
+  if (memory_ == nullptr) return;
+  const auto at = static_cast<size_t>(s.fixed);
+  const Trip& trip = data_->travellers.trips[static_cast<size_t>(s.trips[at])];
+  memory_->record({.traveller = trip.traveller,
+                   .trip = s.trips[at],
+                   .action = static_cast<uint16_t>(s.offered),
+                   .accepted = static_cast<uint16_t>(trip.accepted(s.offered))});
+}
+
+Outcome Negotiation::step(State& s, ActionRow, Rng& g) const {
+  s.luck = static_cast<float>(g.uniform());
   if (s.failed == 0 && !have_routes(s.prices)) {
     s.failed = 1;
     if (!freezes_) return {.reward = kFailureReward, .terminated = true};
@@ -161,6 +218,17 @@ Outcome Negotiation::step(State& s, ActionRow, Rng&) const {
   ++s.steps;
   outcome.terminated = s.steps == customers_;
   return outcome;
+}
+
+void Negotiation::mask(const State& s, MaskRow row) const {
+  std::ranges::fill(row, uint8_t{1});
+  if (advised_ == AdviceOptions::Types::kNone || s.fixed == customers_) return;
+  const int trip = s.trips[static_cast<size_t>(s.fixed)];
+  const Trip& asked = data_->travellers.trips[static_cast<size_t>(trip)];
+  const Flexibility type =
+      memory_ == nullptr ? asked.flexibility : memory_->type_of(asked.traveller, s.luck);
+  const std::bitset<kActions> allowed = advisor_.allowed(trip, type);
+  for (size_t action = 0; action < kActions; ++action) row[action] = allowed[action] ? 1 : 0;
 }
 
 void Negotiation::metrics(const State& s, MetricRow row) const {
@@ -187,15 +255,16 @@ bool Negotiation::valid(const State& s) const {
                         between(s.accepted, 0, s.fixed + s.failed) &&
                         between(s.shifts, 0, s.fixed + s.failed) &&
                         between(s.shifted, 0, std::min(s.accepted, s.shifts));
-  const bool costs = std::isfinite(s.cost) && !std::isinf(s.baseline) &&
-                     (reward_ != Reward::kMarginal || !std::isnan(s.baseline));
-  if (!counters || !costs) return false;
+  const bool numbers = std::isfinite(s.cost) && !std::isinf(s.baseline) && s.luck >= 0 &&
+                       s.luck <= 1 && (reward_ != Reward::kMarginal || !std::isnan(s.baseline));
+  if (!counters || !numbers) return false;
   const auto trips = static_cast<int32_t>(data_->travellers.trips.size());
   for (size_t i = 0; i < static_cast<size_t>(customers_); ++i) {
     if (!between(s.trips[i], 0, trips - 1)) return false;
     if (i < static_cast<size_t>(s.fixed) && s.granted[i] >= kActions) return false;
   }
-  return true;
+  if (!wants_routes() || s.failed != 0) return true;
+  return between(s.stops, 0, kMostStops) && fault_of(fixed_requests(s), routes(s)).empty();
 }
 
 }  // namespace flotilla::dvrp

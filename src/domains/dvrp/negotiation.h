@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "flotilla/domains/dvrp/flexibility/memory.h"
 #include "flotilla/domains/dvrp/instance.h"
 #include "flotilla/domains/dvrp/oracle/options.h"
 #include "flotilla/env/env.h"
@@ -18,6 +19,7 @@
 namespace flotilla::dvrp {
 
 constexpr int kMostCustomers = 128;
+constexpr int kMostStops = 3 * kMostCustomers;  // of all routes, with an end behind each
 
 class Negotiation {
  public:
@@ -35,12 +37,17 @@ class Negotiation {
     int32_t steps;          // of the episode; more than `fixed` once it has failed
     // Offers accepted; other than to shift nothing; both.
     int32_t accepted, shifts, shifted;
+    int32_t offered;                              // the action of the step under way
+    float luck;                                   // draws what the next traveller is taken for
     int32_t failed;                               // no routes were found: nothing moves any more
     std::array<int32_t, kMostCustomers> trips;    // in the order of the requests
     std::array<uint8_t, kMostCustomers> granted;  // the action that holds: kNoShift unless accepted
+    // The routes of the fixed requests, a 0 behind each, where the observation shows them.
+    int32_t stops;
+    std::array<uint16_t, kMostStops> stop;
   };
 
-  enum class Observation : uint8_t { kList, kDense, kOneHot };
+  enum class Observation : uint8_t { kList, kDense, kOneHot, kDetours };
   enum class Reward : uint8_t { kMarginal, kTemporal, kCounterfactual };
 
   static Schema schema();
@@ -52,16 +59,27 @@ class Negotiation {
   std::unique_ptr<Stage<State>> make_stage(ThreadPool& pool) const;
   Outcome step(State& s, ActionRow action, Rng& g) const;
   void observe(const State& s, ObsRow row) const;
+  // Advice: the env takes any offer.
+  void mask(const State& s, MaskRow row) const;
   void metrics(const State& s, MetricRow row) const;
+  EnvMemory* memory() const { return memory_.get(); }
   bool valid(const State& s) const;
 
   const Data& data() const { return *data_; }
+  int customers() const { return customers_; }
   // The request as it was made, and as it stands after the answer.
   Request asked(const State& s, int index) const;
   Request granted(const State& s, int index) const;
   bool wants_baseline(const State& s) const {
     return reward_ == Reward::kMarginal || s.fixed + 1 == customers_;
   }
+  bool wants_routes() const { return observation_ == Observation::kDetours; }
+  void keep_routes(State& s, const std::vector<Route>& routes) const;
+  std::vector<Route> routes(const State& s) const;
+  // The fixed requests as they stand.
+  Instance fixed_requests(const State& s) const;
+  // What the offers of the step under way were answered, if anybody learns from it.
+  void remember(const State& s) const;
   bool wants_plain() const { return reward_ == Reward::kCounterfactual; }
 
  protected:
@@ -73,11 +91,14 @@ class Negotiation {
   float reward_of(const State& s) const;
   void observe_rows(const State& s, std::span<float> out) const;
   void observe_one_hot(const State& s, std::span<float> out) const;
+  void observe_detours(const State& s, std::span<float> out) const;
   void write_row(const Request& request, std::span<float> out) const;
 
   EnvSpec spec_;
-  std::shared_ptr<const Data> data_;
-  std::vector<std::bitset<kActions>> accepts_;  // by trip
+  std::shared_ptr<const Data> data_;  // its trips accept what the acceptance model says
+  Advisor advisor_;
+  AdviceOptions::Types advised_;
+  std::unique_ptr<FlexibilityMemory> memory_;  // where types are learnt
   int customers_;
   double kappa_;
   bool scale_, freezes_;

@@ -1,7 +1,8 @@
 // What the policy sees of a negotiation: the requests that are fixed, with their windows as they
-// stand, and the one that asks now.
+// stand, and the one that asks now; and what it would cost to serve that one under each shift.
 #include <algorithm>
 
+#include "flotilla/domains/dvrp/detours.h"
 #include "flotilla/domains/dvrp/negotiation.h"
 
 namespace flotilla::dvrp {
@@ -10,6 +11,8 @@ namespace {
 constexpr int kColumns = 6;  // pickup cell, its window, drop-off cell, its window
 constexpr int kSlots = 48;   // of half an hour
 constexpr float kSlotMinutes = 30;
+constexpr float kLongestDetour = 120;  // minutes; what cannot be served is shown as this
+constexpr float kDetourUnit = 30;
 
 int slot_of(float minutes) {
   return std::clamp(static_cast<int>(minutes / kSlotMinutes), 0, kSlots - 1);
@@ -33,6 +36,11 @@ ObsSpace Negotiation::observation_space() const {
   if (observation_ == Observation::kOneHot) {
     return ObsSpace::float32({2 * cells + 4 * kSlots, 2}, 0, static_cast<float>(customers_));
   }
+  if (observation_ == Observation::kDetours) {
+    const int marks = 2 * (2 * cells + 4 * kSlots);
+    const float most = std::max(static_cast<float>(customers_), kLongestDetour / kDetourUnit);
+    return ObsSpace::float32({marks + kActions}, -most, most);
+  }
   const int rows = observation_ == Observation::kList ? customers_ + 1 : customers_;
   const float high = scale_ ? 1 : std::max(kDay, static_cast<float>(cells - 1));
   return ObsSpace::float32({rows, kColumns}, 0, high);
@@ -41,10 +49,15 @@ ObsSpace Negotiation::observation_space() const {
 void Negotiation::observe(const State& s, ObsRow row) const {
   const std::span<float> out = row.f32();
   std::ranges::fill(out, 0.0F);
-  if (observation_ == Observation::kOneHot) {
-    observe_one_hot(s, out);
-  } else {
-    observe_rows(s, out);
+  switch (observation_) {
+    case Observation::kList:
+    case Observation::kDense:
+      return observe_rows(s, out);
+    case Observation::kOneHot:
+      return observe_one_hot(s, out);
+    case Observation::kDetours:
+      observe_one_hot(s, out.first(out.size() - kActions));
+      return observe_detours(s, out.last(kActions));
   }
 }
 
@@ -64,6 +77,18 @@ void Negotiation::write_row(const Request& request, std::span<float> out) const 
   out[3] = cell * static_cast<float>(request.destination);
   out[4] = minute * request.dropoff.early;
   out[5] = minute * request.dropoff.late;
+}
+
+// In the place of each shift what it saves against none; in that of none, what that one costs.
+void Negotiation::observe_detours(const State& s, std::span<float> out) const {
+  if (s.failed != 0 || s.fixed == customers_) return;
+  const Detours detours(fixed_requests(s), routes(s));
+  std::array<float, kActions> minutes = detours_of_shifts(detours, asked(s, s.fixed));
+  for (float& each : minutes) each = std::min(each, kLongestDetour);
+  const float plain = minutes[kNoShift];
+  for (size_t action = 0; action < kActions; ++action) {
+    out[action] = (action == kNoShift ? plain : plain - minutes[action]) / kDetourUnit;
+  }
 }
 
 void Negotiation::observe_one_hot(const State& s, std::span<float> out) const {

@@ -24,16 +24,18 @@ class Pricing final : public Stage<State> {
       write(orders_[static_cast<size_t>(i)], instances_[static_cast<size_t>(i)]);
     });
     router_->route({pointers_.data(), count}, {tours_.data(), count});
-    for (size_t i = 0; i < count; ++i) *orders_[i].price = tours_[i].cost;
+    for (size_t i = 0; i < count; ++i) settle(orders_[i], tours_[i]);
     for (State* s : states) {
-      if (s->failed == 0) share(*s);
+      if (s->failed != 0) continue;
+      share(*s);
+      env_.remember(*s);
     }
   }
 
  private:
   enum class Shifts : uint8_t { kAll, kNone, kAllButLast };
   struct Order {
-    const State* state = nullptr;
+    State* state = nullptr;
     Shifts shifts = Shifts::kAll;
     double* price = nullptr;
   };
@@ -51,6 +53,13 @@ class Pricing final : public Stage<State> {
     }
     if (env_.wants_plain() && has_last_shift(s)) {
       orders_.push_back({&s, Shifts::kAllButLast, &s.prices.plain});
+    }
+  }
+
+  void settle(const Order& order, const Tour& tour) const {
+    *order.price = tour.cost;
+    if (order.shifts == Shifts::kAll && env_.wants_routes()) {
+      env_.keep_routes(*order.state, tour.routes);
     }
   }
 

@@ -9,22 +9,14 @@ namespace {
 
 constexpr double kLeastShare = 0.01;
 
-void write_row(const std::bitset<kActions>& allowed, std::span<uint8_t> row) {
-  for (size_t action = 0; action < kActions; ++action) row[action] = allowed[action] ? 1 : 0;
-}
-
-std::span<uint8_t> row_of(std::span<uint8_t> masks, size_t env) {
-  return masks.subspan(env * kActions, kActions);
-}
-
 }  // namespace
 
 Flexibility likeliest(const TypeProbabilities& probabilities) {
   return static_cast<Flexibility>(std::ranges::max_element(probabilities) - probabilities.begin());
 }
 
-Flexibility draw_type(const TypeProbabilities& probabilities, Rng& rng) {
-  double left = rng.uniform();
+Flexibility drawn_type(const TypeProbabilities& probabilities, double luck) {
+  double left = luck;
   for (size_t type = 0; type < kFlexibilities; ++type) {
     left -= probabilities[type];
     if (left < 0) return static_cast<Flexibility>(type);
@@ -34,27 +26,10 @@ Flexibility draw_type(const TypeProbabilities& probabilities, Rng& rng) {
 
 Advisor::Advisor(const Travellers& travellers) {
   for (const Trip& trip : travellers.trips) {
-    traveller_.push_back(trip.traveller);
     for (const std::bitset<kActions>& accepts : trip.accepts) {
       allowed_.push_back(accepts);
       allowed_.back().set(kNoShift);
     }
-  }
-}
-
-void Advisor::advise(std::span<const int32_t> trips, std::span<const TypeProbabilities> guesses,
-                     std::span<uint8_t> masks) const {
-  for (size_t env = 0; env < trips.size(); ++env) {
-    const auto traveller = static_cast<size_t>(traveller_[static_cast<size_t>(trips[env])]);
-    write_row(allowed(trips[env], likeliest(guesses[traveller])), row_of(masks, env));
-  }
-}
-
-void Advisor::advise(std::span<const int32_t> trips, std::span<const TypeProbabilities> guesses,
-                     std::span<Rng> rngs, std::span<uint8_t> masks) const {
-  for (size_t env = 0; env < trips.size(); ++env) {
-    const auto traveller = static_cast<size_t>(traveller_[static_cast<size_t>(trips[env])]);
-    write_row(allowed(trips[env], draw_type(guesses[traveller], rngs[env])), row_of(masks, env));
   }
 }
 

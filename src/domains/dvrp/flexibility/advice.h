@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "flotilla/core/rng.h"
 #include "flotilla/domains/dvrp/flexibility/embedding.h"
 #include "flotilla/domains/dvrp/travellers.h"
 
@@ -19,7 +18,8 @@ namespace flotilla::dvrp {
 
 // The first of equals.
 Flexibility likeliest(const TypeProbabilities& probabilities);
-Flexibility draw_type(const TypeProbabilities& probabilities, Rng& rng);
+// By `luck`, from 0 to 1.
+Flexibility drawn_type(const TypeProbabilities& probabilities, double luck);
 
 // Thread safety: const functions may run side by side.
 // Allocates: only when it is made.
@@ -31,18 +31,8 @@ class Advisor {
     return allowed_[static_cast<size_t>(trip) * kFlexibilities + static_cast<size_t>(type)];
   }
 
-  // A row of kActions bytes, 0 or 1, for the trip of each env, by what its traveller most likely
-  // is. `guesses`: by traveller. REQUIRES: masks.size() == kActions * trips.size().
-  void advise(std::span<const int32_t> trips, std::span<const TypeProbabilities> guesses,
-              std::span<uint8_t> masks) const;
-  // The same with a type drawn for each env, from its own generator: what an env gets does not
-  // depend on the others. REQUIRES: besides, rngs.size() == trips.size().
-  void advise(std::span<const int32_t> trips, std::span<const TypeProbabilities> guesses,
-              std::span<Rng> rngs, std::span<uint8_t> masks) const;
-
  private:
   std::vector<std::bitset<kActions>> allowed_;  // by trip and type
-  std::vector<int32_t> traveller_;              // by trip
 };
 
 using TypeCounts = std::array<int, kFlexibilities>;

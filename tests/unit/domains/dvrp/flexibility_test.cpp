@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "flotilla/core/rng.h"
 #include "flotilla/domains/dvrp/flexibility/advice.h"
 #include "flotilla/domains/dvrp/flexibility/learning.h"
 #include "flotilla/domains/dvrp/generate.h"
@@ -244,68 +245,33 @@ TypeProbabilities sure_of(size_t type) {
   return p;
 }
 
-TEST(Advisor, MasksAreThoseOfTheTable) {
+TEST(Advisor, AllowsWhatTheTableSaysAndToShiftNothing) {
   Travellers people = travellers();
   for (Trip& trip : people.trips) {
     for (auto& accepts : trip.accepts) accepts.reset(kNoShift);  // whatever the table says
   }
   const Advisor advisor(people);
-  std::vector<int32_t> trips(people.trips.size());
-  for (size_t i = 0; i < trips.size(); ++i) trips[i] = static_cast<int32_t>(trips.size() - 1 - i);
-  std::vector<uint8_t> masks(trips.size() * kActions, 77);
-  for (size_t shift = 0; shift < kFlexibilities; ++shift) {
-    std::vector<TypeProbabilities> guesses;
-    for (size_t t = 0; t < 30; ++t) guesses.push_back(sure_of((t + shift) % kFlexibilities));
-    advisor.advise(trips, guesses, masks);
-    for (size_t env = 0; env < trips.size(); ++env) {
-      const Trip& trip = people.trips[static_cast<size_t>(trips[env])];
-      const size_t type = (static_cast<size_t>(trip.traveller) + shift) % kFlexibilities;
-      for (size_t a = 0; a < kActions; ++a) {
-        const bool expected = a == kNoShift || trip.accepts[type][a];
-        ASSERT_EQ(masks[env * kActions + a], expected ? 1 : 0) << "env " << env << ", action " << a;
-      }
+  for (size_t i = 0; i < people.trips.size(); ++i) {
+    for (size_t type = 0; type < kFlexibilities; ++type) {
+      std::bitset<kActions> expected = people.trips[i].accepts[type];
+      expected.set(kNoShift);
+      ASSERT_EQ(advisor.allowed(static_cast<int>(i), static_cast<Flexibility>(type)), expected);
     }
   }
 }
 
-TEST(Advisor, DrawnTypesFollowTheGuess) {
+TEST(Advice, DrawnTypesFollowTheGuess) {
   const TypeProbabilities guess = {0.1, 0.2, 0.3, 0.4};
   EXPECT_EQ(likeliest(guess), Flexibility::kBoth);
   EXPECT_EQ(likeliest({0.25, 0.25, 0.25, 0.25}), Flexibility::kLate);
-  constexpr size_t kEnvs = 20'000;
-  const std::vector<TypeProbabilities> guesses(30, guess);
-  Trip trip;
-  trip.accepts = accepts_by_rule();
-  const Advisor advisor(gathered({trip}));
-  const std::vector<int32_t> trips(kEnvs, 0);
-  const auto rngs_from = [](size_t first) {
-    std::vector<Rng> rngs;
-    for (size_t i = first; i < kEnvs; ++i) rngs.emplace_back(8, stream_of(Purpose::kTest, i));
-    return rngs;
-  };
-  std::vector<Rng> rngs = rngs_from(0);
-  std::vector<uint8_t> masks(kEnvs * kActions);
-  advisor.advise(trips, guesses, rngs, masks);
-  std::array<double, kFlexibilities> counts = {};
-  for (size_t env = 0; env < kEnvs; ++env) {
-    std::bitset<kActions> mask;
-    for (size_t a = 0; a < kActions; ++a) mask[a] = masks[env * kActions + a] == 1;
-    const auto& by_type = trip.accepts;
-    const auto type = std::ranges::find(by_type, mask) - by_type.begin();
-    ASSERT_LT(type, kFlexibilities);
-    ++counts[static_cast<size_t>(type)];
-  }
-  for (size_t type = 0; type < kFlexibilities; ++type) {
-    // Five standard deviations.
-    const double spread = std::sqrt(guess[type] * (1 - guess[type]) * kEnvs);
-    EXPECT_NEAR(counts[type], guess[type] * kEnvs, 5 * spread) << type;
-  }
-  // The last envs alone get what they got among all.
-  constexpr size_t kLast = 100;
-  std::vector<Rng> few = rngs_from(kEnvs - kLast);
-  std::vector<uint8_t> of_few(kLast * kActions);
-  advisor.advise(std::span(trips).last(kLast), guesses, few, of_few);
-  EXPECT_TRUE(std::ranges::equal(of_few, std::span(masks).last(kLast * kActions)));
+  EXPECT_EQ(drawn_type(guess, 0), Flexibility::kLate);
+  EXPECT_EQ(drawn_type(guess, 0.0999), Flexibility::kLate);
+  EXPECT_EQ(drawn_type(guess, 0.1001), Flexibility::kEarly);
+  EXPECT_EQ(drawn_type(guess, 0.2999), Flexibility::kEarly);
+  EXPECT_EQ(drawn_type(guess, 0.3001), Flexibility::kNone);
+  EXPECT_EQ(drawn_type(guess, 0.6001), Flexibility::kBoth);
+  EXPECT_EQ(drawn_type(guess, 1), Flexibility::kBoth);
+  EXPECT_EQ(drawn_type({0.5, 0.5, 0, 0}, 1), Flexibility::kLate);  // rounded up to one
 }
 
 TEST(Advice, CountsGuessesAndThoseThatAreRight) {

@@ -169,6 +169,7 @@ std::vector<bool> even_starts(const Data& data, std::vector<Rng>& rngs, int cust
   std::vector<bool> even;
   for (Rng& rng : rngs) {
     even.push_back(draw_instance(data, customers, rng).requests[0].trip % 2 == 0);
+    for (int t = 0; t <= customers; ++t) rng.uniform();  // what travellers are taken for
   }
   return even;
 }

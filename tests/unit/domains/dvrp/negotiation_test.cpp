@@ -115,6 +115,7 @@ TEST(Negotiation, ObservationsHaveTheirShapes) {
   EXPECT_EQ(shape("list", "30"), (std::vector<int>{31, 6}));
   EXPECT_EQ(shape("dense", "30"), (std::vector<int>{30, 6}));
   EXPECT_EQ(shape("onehot", "30"), (std::vector<int>{2 * 31 + 192, 2}));
+  EXPECT_EQ(shape("detours", "30"), (std::vector<int>{2 * (2 * 31 + 192) + 16}));
   EXPECT_EQ(shape("list", "4"), (std::vector<int>{5, 6}));
 }
 
@@ -132,7 +133,10 @@ TEST(Negotiation, MarginalRewardsTelescope) {
   int checked = 0, accepted = 0;
   for (int episode = 0; episode < kEpisodes; ++episode) {
     std::vector<Instance> drawn;
-    for (Rng& rng : rngs) drawn.push_back(draw_instance(data(), kCustomers, rng));
+    for (Rng& rng : rngs) {
+      drawn.push_back(draw_instance(data(), kCustomers, rng));
+      for (int t = 0; t <= kCustomers; ++t) rng.uniform();  // what travellers are taken for
+    }
     std::vector<double> sum(kEnvs, 0);
     for (size_t t = 0; t < kCustomers; ++t) {
       run.step();

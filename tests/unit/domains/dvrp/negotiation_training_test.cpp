@@ -1,5 +1,6 @@
-// Training in the negotiation: the same parameters for any number of threads, and a stopped run
-// that goes on as if it had not been.
+// Training in the negotiation: the same parameters for any number of threads, a stopped run that
+// goes on as if it had not been, ratios of 1 with masks and epsilon, and travellers that are known
+// after a few rollouts.
 #include <gtest/gtest.h>
 
 #include "flotilla/train/recipes.h"
@@ -9,20 +10,33 @@
 namespace flotilla::dvrp::test {
 namespace {
 
-// A rollout ends in the middle of the episodes.
-RunConfig run_of(std::vector<std::string> more) {
-  std::vector<std::string> overrides = {"num_envs=10",       "horizon=5",      "steps=400",
-                                        "env.customers=8",   "net.hidden=16",  "ppo.epochs=2",
-                                        "ppo.minibatches=2", "eval.episodes=0"};
-  overrides.insert(overrides.end(), more.begin(), more.end());
+RunConfig run_with(const std::vector<std::string>& overrides) {
   const Config config = load_run_config(flotilla::test::shipped(), "dvrp", false, overrides);
   return RunConfig(env_of(flotilla::test::shipped(), config), config);
+}
+
+// A rollout ends in the middle of the episodes, and there is a lesson behind every second one.
+RunConfig run_of(std::vector<std::string> more) {
+  std::vector<std::string> overrides = {
+      "num_envs=10",        "horizon=5",      "steps=400",         "env.customers=8",
+      "net.hidden=16",      "ppo.epochs=2",   "ppo.minibatches=2", "ppo.minibatch_size=0",
+      "env.advice.every=2", "eval.episodes=0"};
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return run_with(overrides);
 }
 
 std::string trained(const std::vector<std::string>& layout) {
   Trainer trainer(run_of(layout));
   trainer.train(nullptr);
   return trainer.params_sha256();
+}
+
+double fact(const Trainer& trainer, const std::string& name) {
+  for (const auto& [each, value] : trainer.memory_facts()) {
+    if (each == name) return value;
+  }
+  ADD_FAILURE() << name;
+  return 0;
 }
 
 TEST(NegotiationTraining, DoesNotDependOnTheThreads) {
@@ -35,23 +49,54 @@ TEST(NegotiationTraining, DoesNotDependOnTheThreads) {
 }
 
 TEST(NegotiationTraining, GoesOnFromTheMiddleOfAnEpisode) {
-  for (const char* reward : {"env.reward=marginal", "env.reward=temporal"}) {
-    SCOPED_TRACE(reward);
-    const RunConfig run = run_of({"backend=threads", "threads=2", reward});
-    const std::string expected = trained({"backend=threads", "threads=2", reward});
-    Trainer first(run);
-    for (int i = 0; i < 3; ++i) first.iterate();
-    Writer writer;
-    first.save(writer);
-    Trainer second(run);
-    second.policy().set_parameters(first.policy().parameters());
-    second.policy().set_optimiser(first.policy().optimiser());
-    Reader reader(writer.buffer(), "saved");
-    second.load(reader);
-    second.train(nullptr);
-    EXPECT_EQ(second.progress().steps, 400);
-    EXPECT_EQ(second.params_sha256(), expected);
+  const std::vector<std::vector<std::string>> cases = {
+      {"env.reward=marginal", "env.observation=detours"},
+      {"env.reward=temporal", "env.observation=list"},
+      {"env.reward=counterfactual", "env.advice.types=true", "ppo.phases=separate"}};
+  for (std::vector<std::string> settings : cases) {
+    SCOPED_TRACE(settings[0]);
+    settings.insert(settings.end(), {"backend=threads", "threads=2"});
+    const RunConfig run = run_of(settings);
+    const std::string expected = trained(settings);
+    // Before a lesson, and right behind one.
+    for (const int iterations : {3, 4}) {
+      Trainer first(run);
+      for (int i = 0; i < iterations; ++i) first.iterate();
+      Writer writer;
+      first.save(writer);
+      Trainer second(run);
+      second.policy().set_parameters(first.policy().parameters());
+      second.policy().set_optimiser(first.policy().optimiser());
+      Reader reader(writer.buffer(), "saved");
+      second.load(reader);
+      EXPECT_EQ(second.knowledge(), first.knowledge());
+      EXPECT_EQ(second.memory_facts(), first.memory_facts());
+      second.train(nullptr);
+      EXPECT_EQ(second.progress().steps, 400);
+      EXPECT_EQ(second.params_sha256(), expected) << iterations;
+    }
   }
+}
+
+TEST(NegotiationTraining, TheFirstRatioIsOneWithMasksAndEpsilon) {
+  for (const char* phases : {"ppo.phases=joint", "ppo.phases=separate"}) {
+    Trainer trainer(run_of({phases, "ppo.epsilon=0.2", "ppo.epsilon_schedule=linear"}));
+    while (!trainer.finished()) {
+      trainer.iterate();
+      EXPECT_EQ(trainer.progress().update.first_ratio_error, 0) << phases;
+    }
+    EXPECT_GT(fact(trainer, "flexibility/answers"), 0);
+  }
+}
+
+TEST(NegotiationTraining, TravellersAreKnownAfterTwentyRollouts) {
+  Trainer trainer(
+      run_with({"net.hidden=16", "ppo.epochs=1", "eval.episodes=0", "env.observation=list",
+                "env.oracle.kind=insertion", "env.oracle.improve=0", "env.oracle.refine=0"}));
+  EXPECT_LT(fact(trainer, "flexibility/right"), 0.6);
+  for (int i = 0; i < 20; ++i) trainer.iterate();
+  EXPECT_GE(fact(trainer, "flexibility/right"), 0.9);
+  EXPECT_EQ(fact(trainer, "flexibility/answers"), 20 * 30 * 64);
 }
 
 }  // namespace

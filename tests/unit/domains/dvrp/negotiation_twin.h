@@ -92,6 +92,7 @@ class Twin {
     cost_ = cost;
     baseline_ = baseline;
 
+    rng_.uniform();  // what the next traveller is taken for
     Row row;
     row.reward = saved - penalty;
     return_ += row.reward;
@@ -114,6 +115,7 @@ class Twin {
  private:
   void begin() {
     pending_ = draw_instance(data_, settings_.customers, rng_).requests;
+    rng_.uniform();  // what the first traveller is taken for
     fixed_.clear();
     cost_ = baseline_ = return_ = 0;
     accepted_ = offered_nonzero_ = accepted_nonzero_ = 0;

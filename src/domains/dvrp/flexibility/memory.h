@@ -1,0 +1,60 @@
+// What all envs of a run know about the travellers: the answers so far, the embedding learnt from
+// them every few rollouts, and its guesses, by which offers are advised.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "flotilla/core/config.h"
+#include "flotilla/domains/dvrp/flexibility/advice.h"
+#include "flotilla/domains/dvrp/flexibility/learning.h"
+#include "flotilla/env/memory.h"
+
+namespace flotilla::dvrp {
+
+struct AdviceOptions {
+  enum class Types : uint8_t { kNone, kLearnt, kTrue };
+  Types types = Types::kNone;
+  int every = 10;  // rollouts between lessons
+  size_t records = OfferRecords::kCapacity;
+  LearningOptions learning;
+
+  static Schema schema();
+  static AdviceOptions from(const Config& config);
+};
+
+class FlexibilityMemory final : public EnvMemory {
+ public:
+  // `travellers` must outlive it.
+  FlexibilityMemory(const Travellers& travellers, const AdviceOptions& options);
+
+  // What a traveller is taken for: drawn from the guess by `luck`, from 0 to 1, while it learns, so
+  // that a wrong guess is found out; the likeliest otherwise.
+  Flexibility type_of(int traveller, float luck) const {
+    const TypeProbabilities& guess = guesses_[static_cast<size_t>(traveller)];
+    return learns_ ? drawn_type(guess, luck) : likeliest(guess);
+  }
+  void record(const OfferRecord& offer) {
+    if (learns_) records_.add(offer);
+  }
+
+  bool learn(int64_t rollout) override;
+  std::vector<std::pair<std::string, double>> facts() const override;
+  void save(Writer& writer) const override;
+  void load(Reader& reader) override;
+  std::vector<std::byte> knowledge() const override;
+  void set_knowledge(std::span<const std::byte> knowledge) override;
+
+ private:
+  void report(const LearningOutcome& outcome) const;
+
+  const Travellers& travellers_;
+  const AdviceOptions options_;
+  OfferRecords records_;
+  FlexibilityEmbedding embedding_;
+  std::vector<TypeProbabilities> guesses_;  // by traveller
+  double loss_ = 0;                         // after the last lesson
+  bool learns_ = true;
+};
+
+}  // namespace flotilla::dvrp
