@@ -77,6 +77,34 @@ void take(Ceiling& ceiling, const Offers& offers, Solution found) {
   ceiling.solution = std::move(found);
 }
 
+int minutes_of(int action) { return shift_of(action).pickup + shift_of(action).dropoff; }
+
+// Gives a request the smallest shift that the routes can do with, if that is a smaller one.
+bool ask_less(Ceiling& ceiling, const Offers& offers, size_t customer) {
+  Request& granted = ceiling.granted.requests[customer];
+  const Request before = granted;
+  uint8_t least = ceiling.actions[customer];
+  Request smallest = before;
+  for (const int version : offers.versions[customer]) {
+    const uint8_t action = offers.actions[static_cast<size_t>(version)];
+    if (minutes_of(action) >= minutes_of(least)) continue;
+    granted = offers.instance.requests[static_cast<size_t>(version)];
+    if (!fault_of(ceiling.granted, ceiling.solution.routes).empty()) continue;
+    least = action;
+    smallest = granted;
+  }
+  granted = smallest;
+  return std::exchange(ceiling.actions[customer], least) != least;
+}
+
+// Many shifts cost the routes nothing and gain them nothing: nobody should be asked for those.
+void ask_no_more_than_needed(Ceiling& ceiling, const Offers& offers) {
+  for (bool less = true; less;) {
+    less = false;
+    for (size_t c = 0; c < offers.versions.size(); ++c) less = ask_less(ceiling, offers, c) || less;
+  }
+}
+
 }  // namespace
 
 Ceiling find_ceiling(const Instance& asked, const Travellers& travellers,
@@ -95,6 +123,7 @@ Ceiling find_ceiling(const Instance& asked, const Travellers& travellers,
   // With the shifts fixed, the search for routes is a smaller one.
   Solution routed = best_routes(ceiling.granted, options);
   if (routed.cost < ceiling.solution.cost) ceiling.solution = std::move(routed);
+  ask_no_more_than_needed(ceiling, offers);
   return ceiling;
 }
 

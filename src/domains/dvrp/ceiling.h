@@ -25,8 +25,9 @@ struct Ceiling {
   Solution plain;                // of the requests as they were asked, with the same effort
 };
 
-// Never worse than without shifts. REQUIRES: requests of these travellers, not shifted yet.
-// Determinism: the same arguments give the same shifts and routes.
+// Never worse than without shifts, and none is larger than the routes need. REQUIRES: requests of
+// these travellers, not shifted yet. Determinism: the same arguments give the same shifts and
+// routes.
 Ceiling find_ceiling(const Instance& asked, const Travellers& travellers,
                      const CeilingOptions& options);
 

@@ -85,6 +85,21 @@ TEST(Ceilings, GrantWhatIsAcceptedAndKeepAllRules) {
   EXPECT_LT(shifted_cost, 0.97 * plain);
 }
 
+TEST(Ceilings, AskForNothingInVain) {
+  const Instance asked = drawn(30, 150);
+  const Ceiling ceiling =
+      find_ceiling(asked, data().travellers, {.starts = 1, .iterations = 200, .seed = 1});
+  int shifts = 0;
+  for (size_t r = 0; r < asked.requests.size(); ++r) {
+    if (ceiling.actions[r] == kNoShift) continue;
+    ++shifts;
+    Instance without = ceiling.granted;
+    without.requests[r] = asked.requests[r];
+    EXPECT_NE(fault_of(without, ceiling.solution.routes), "") << r;
+  }
+  EXPECT_GT(shifts, 0);
+}
+
 TEST(Ceilings, DependOnTheSeedAlone) {
   const Instance asked = drawn(30, 200);
   const CeilingOptions options{.starts = 2, .iterations = 60, .seed = 3};
