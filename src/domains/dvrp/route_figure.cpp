@@ -19,39 +19,6 @@ constexpr double kTitleSize = 11.5, kTitleHeight = 24;
 constexpr double kLeastHeight = 300, kPanelGap = 14;
 constexpr double kAxisHeight = 16, kLegendHeight = 20;
 
-std::vector<VehicleDay> tours_of(const Instance& instance, const std::vector<Route>& routes) {
-  std::vector<VehicleDay> tours;
-  for (const Route& route : routes) {
-    if (route.empty()) continue;
-    tours.push_back({schedule_of(instance, route), cost_of(instance, {route})});
-  }
-  std::ranges::stable_sort(tours, {}, [](const VehicleDay& tour) { return tour.stops[1].service; });
-  return tours;
-}
-
-// Draws what stands in front of a text, from `x` on, and returns where the next entry begins.
-template <class Sample>
-double draw_entry(svg::Drawing& drawing, double x, double y, double width, const char* text,
-                  const Sample& sample) {
-  sample(x);
-  draw_text(drawing, x + width + 4, y, text, {.size = kTextSize});
-  return x + width + 4 + svg::text_width(text, kTextSize) + 12;
-}
-
-void draw_map_legend(svg::Drawing& drawing, double x, double y) {
-  const char* colour = colour_of(0);
-  x = draw_entry(drawing, x, y, 8, "pickup", [&](double at) {
-    draw_stop(drawing, {at + 4, y}, true, colour);
-  });
-  x = draw_entry(drawing, x, y, 8, "drop-off", [&](double at) {
-    draw_stop(drawing, {at + 4, y}, false, colour);
-  });
-  x = draw_entry(drawing, x, y, 8, "depot", [&](double at) { draw_depot(drawing, {at + 4, y}); });
-  draw_entry(drawing, x, y, 10, "cell", [&](double at) {
-    drawing.circle({at + 5, y}, 5, {.stroke = kCellEdge, .width = 0.6, .fill = kCellColour});
-  });
-}
-
 void draw_time_legend(svg::Drawing& drawing, double x, double y) {
   const char* colour = colour_of(0);
   const auto tick = [&](double at) {
@@ -97,7 +64,7 @@ std::vector<Stop> schedule_of(const Instance& instance, const Route& route) {
 
 std::string routes_svg(const Data& data, const Instance& instance,
                        const std::vector<Route>& routes) {
-  const std::vector<VehicleDay> tours = tours_of(instance, routes);
+  const std::vector<VehicleDay> tours = vehicle_days(instance, routes);
   const double height =
       std::max(kLeastHeight, timetable_height(instance.requests.size(), tours.size()));
   const std::string title = fmt::format(

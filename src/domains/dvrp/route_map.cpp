@@ -273,4 +273,18 @@ void draw_route_map(svg::Drawing& drawing, const Instance& instance,
   Map(instance, tours, box).draw(drawing);
 }
 
+double draw_map_legend(svg::Drawing& drawing, double x, double y) {
+  const char* colour = colour_of(0);
+  x = draw_entry(drawing, x, y, 8, "pickup", [&](double at) {
+    draw_stop(drawing, {at + 4, y}, true, colour);
+  });
+  x = draw_entry(drawing, x, y, 8, "drop-off", [&](double at) {
+    draw_stop(drawing, {at + 4, y}, false, colour);
+  });
+  x = draw_entry(drawing, x, y, 8, "depot", [&](double at) { draw_depot(drawing, {at + 4, y}); });
+  return draw_entry(drawing, x, y, 10, "cell", [&](double at) {
+    drawing.circle({at + 5, y}, 5, {.stroke = kCellEdge, .width = 0.6, .fill = kCellColour});
+  });
+}
+
 }  // namespace flotilla::dvrp

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -47,6 +48,16 @@ void draw_stop(svg::Drawing& drawing, svg::Point at, bool pickup, const char* co
 
 void draw_depot(svg::Drawing& drawing, svg::Point at) {
   drawing.rect({at.x - 4, at.y - 4, 8, 8}, {.stroke = "#ffffff", .width = 0.8, .fill = kInk});
+}
+
+std::vector<VehicleDay> vehicle_days(const Instance& instance, const std::vector<Route>& routes) {
+  std::vector<VehicleDay> days;
+  for (const Route& route : routes) {
+    if (route.empty()) continue;
+    days.push_back({schedule_of(instance, route), cost_of(instance, {route})});
+  }
+  std::ranges::stable_sort(days, {}, [](const VehicleDay& day) { return day.stops[1].service; });
+  return days;
 }
 
 }  // namespace flotilla::dvrp::route_style

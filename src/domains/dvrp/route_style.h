@@ -36,10 +36,22 @@ void draw_text(svg::Drawing& drawing, double x, double middle, std::string_view 
 void draw_stop(svg::Drawing& drawing, svg::Point at, bool pickup, const char* colour);
 void draw_depot(svg::Drawing& drawing, svg::Point at);
 
+// Draws what stands in front of a text in a legend, from `x` on, and returns where the next entry
+// begins.
+template <class Sample>
+double draw_entry(svg::Drawing& drawing, double x, double y, double width, std::string_view text,
+                  const Sample& sample) {
+  sample(x);
+  draw_text(drawing, x + width + 4, y, text, {.size = kTextSize});
+  return x + width + 4 + svg::text_width(text, kTextSize) + 12;
+}
+
 // One vehicle's day.
 struct VehicleDay {
   std::vector<Stop> stops;
   double minutes = 0;  // of travel
 };
+// In the order of their first pickups.
+std::vector<VehicleDay> vehicle_days(const Instance& instance, const std::vector<Route>& routes);
 
 }  // namespace flotilla::dvrp::route_style

@@ -14,15 +14,27 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// The instance by nodes, in tables.
+// Each request as the only version of itself.
+Versions alone(const Instance& instance) {
+  Versions versions;
+  for (int r = 0; r < static_cast<int>(instance.requests.size()); ++r) versions.push_back({r});
+  return versions;
+}
+
+// The instance by nodes, in tables; a customer is served by one of his requests.
 struct Problem {
-  explicit Problem(const Instance& instance) : nodes(instance.nodes()) {
+  explicit Problem(const Instance& instance) : Problem(instance, alone(instance)) {}
+  Problem(const Instance& instance, Versions of_customers)
+      : nodes(instance.nodes()), versions(std::move(of_customers)) {
     for (int i = 0; i < nodes; ++i) {
       windows.push_back(instance.window(i));
       for (int j = 0; j < nodes; ++j) minutes.push_back(instance.minutes(i, j));
     }
   }
-  int requests() const { return nodes / 2; }
+  int customers() const { return static_cast<int>(versions.size()); }
+  const std::vector<int>& versions_of(int customer) const {
+    return versions[static_cast<size_t>(customer)];
+  }
   float way(int from, int to) const {
     return minutes[static_cast<size_t>(from) * static_cast<size_t>(nodes) +
                    static_cast<size_t>(to)];
@@ -30,6 +42,7 @@ struct Problem {
   const Window& window(int node) const { return windows[static_cast<size_t>(node)]; }
 
   int nodes;
+  Versions versions;
   std::vector<Window> windows;
   std::vector<float> minutes;
 };
@@ -163,8 +176,11 @@ double Vehicle::saving(int request) const {
 class Plan {
  public:
   explicit Plan(const Problem& problem)
-      : problem_(&problem), vehicle_of_(static_cast<size_t>(problem.requests()), -1) {}
+      : problem_(&problem),
+        vehicle_of_(problem.versions.size(), -1),
+        request_of_(problem.versions.size(), -1) {}
 
+  // REQUIRES: one version of each request.
   Plan(const Problem& problem, const std::vector<Route>& routes) : Plan(problem) {
     for (const Route& route : routes) {
       vehicles_.emplace_back(problem, route);
@@ -172,6 +188,7 @@ class Plan {
         of(Instance::request_of(node)) = static_cast<int>(vehicles_.size()) - 1;
       }
     }
+    std::iota(request_of_.begin(), request_of_.end(), 0);
     keep_one_empty();
   }
 
@@ -184,33 +201,53 @@ class Plan {
     return routes;
   }
 
-  bool remove_all(const std::vector<int>& requests) {
-    for (const int request : requests) {
-      Vehicle& vehicle = vehicles_[static_cast<size_t>(of(request))];
+  bool remove_all(const std::vector<int>& customers) {
+    for (const int customer : customers) {
+      Vehicle& vehicle = vehicles_[static_cast<size_t>(of(customer))];
+      const int request = request_of(customer);
       cost_ -= vehicle.saving(request);
       vehicle.remove(request);
-      of(request) = -1;
+      of(customer) = -1;
     }
     return std::ranges::all_of(vehicles_, &Vehicle::in_time);
   }
-  double saving(int request) const {
-    const int vehicle = vehicle_of_[static_cast<size_t>(request)];
-    return vehicles_[static_cast<size_t>(vehicle)].saving(request);
+  // The version that is served.
+  int request_of(int customer) const { return request_of_[static_cast<size_t>(customer)]; }
+  double saving(int customer) const {
+    const int vehicle = vehicle_of_[static_cast<size_t>(customer)];
+    return vehicles_[static_cast<size_t>(vehicle)].saving(request_of(customer));
   }
   bool together(int a, int b) const {
     return vehicle_of_[static_cast<size_t>(a)] == vehicle_of_[static_cast<size_t>(b)];
   }
 
-  // Puts requests where they cost least, those first that would suffer most from waiting: the
-  // difference between their best and second-best vehicle. `noise` above 0 blurs the costs.
-  bool insert_all(std::vector<int> requests, double noise, Rng& rng);
+  // Puts customers where they cost least, in the version that does, those first that would suffer
+  // most from waiting: the difference between their best and second-best vehicle. `noise` above 0
+  // blurs the costs.
+  bool insert_all(std::vector<int> customers, double noise, Rng& rng);
 
-  // Each takes place if it shortens the routes.
+  // Each takes place if it shortens the routes. REQUIRES: one version of each request.
   bool relocate(int request);
   bool exchange(int a, int b);
 
  private:
-  int& of(int request) { return vehicle_of_[static_cast<size_t>(request)]; }
+  struct Choice {
+    Vehicle::Place place;
+    int request = -1;
+  };
+  // The cheapest place in a vehicle for any version. Many cost the same, and which of them leaves
+  // room for others shows later only: the first one tried decides.
+  Choice best_choice(const Vehicle& vehicle, const std::vector<int>& versions, size_t first) const {
+    Choice best;
+    for (size_t i = 0; i < versions.size(); ++i) {
+      const int request = versions[(first + i) % versions.size()];
+      const Vehicle::Place place = vehicle.best_place(request);
+      if (place.extra < best.place.extra) best = {place, request};
+    }
+    return best;
+  }
+
+  int& of(int customer) { return vehicle_of_[static_cast<size_t>(customer)]; }
   // An empty vehicle is always there.
   void keep_one_empty() {
     const bool any = std::ranges::any_of(vehicles_, [](const Vehicle& v) { return v.empty(); });
@@ -219,30 +256,34 @@ class Plan {
 
   const Problem* problem_;
   std::vector<Vehicle> vehicles_;
-  std::vector<int> vehicle_of_;  // by request; -1: none
+  std::vector<int> vehicle_of_;  // by customer; -1: none
+  std::vector<int> request_of_;  // by customer
   double cost_ = 0;
 };
 
-bool Plan::insert_all(std::vector<int> requests, double noise, Rng& rng) {
-  while (!requests.empty()) {
+bool Plan::insert_all(std::vector<int> customers, double noise, Rng& rng) {
+  while (!customers.empty()) {
     keep_one_empty();
     double most_regret = -kNever;
     size_t chosen = 0, into = 0;
-    Vehicle::Place where;
-    for (size_t r = 0; r < requests.size(); ++r) {
+    Choice what;
+    for (size_t c = 0; c < customers.size(); ++c) {
+      const std::vector<int>& versions = problem_->versions_of(customers[c]);
+      const size_t first_version =
+          versions.size() > 1 ? rng.below(static_cast<uint32_t>(versions.size())) : 0;
       double first = kNever, second = kNever;
       size_t vehicle = 0;
-      Vehicle::Place place;
+      Choice choice;
       bool tried_empty = false;
       for (size_t v = 0; v < vehicles_.size(); ++v) {
         if (vehicles_[v].empty() && std::exchange(tried_empty, true)) continue;
-        const Vehicle::Place here = vehicles_[v].best_place(requests[r]);
-        if (here.extra == kNever) continue;
-        const double extra = here.extra + (noise > 0 ? noise * (rng.uniform() - 0.5) : 0);
+        const Choice here = best_choice(vehicles_[v], versions, first_version);
+        if (here.place.extra == kNever) continue;
+        const double extra = here.place.extra + (noise > 0 ? noise * (rng.uniform() - 0.5) : 0);
         if (extra < first) {
           second = std::exchange(first, extra);
           vehicle = v;
-          place = here;
+          choice = here;
         } else {
           second = std::min(second, extra);
         }
@@ -251,15 +292,16 @@ bool Plan::insert_all(std::vector<int> requests, double noise, Rng& rng) {
       const double regret = second == kNever ? 1e6 - first : second - first;
       if (regret <= most_regret) continue;
       most_regret = regret;
-      chosen = r;
+      chosen = c;
       into = vehicle;
-      where = place;
+      what = choice;
     }
-    const int request = requests[chosen];
-    vehicles_[into].insert(request, where);
-    of(request) = static_cast<int>(into);
-    cost_ += where.extra;
-    requests.erase(requests.begin() + static_cast<std::ptrdiff_t>(chosen));
+    const int customer = customers[chosen];
+    vehicles_[into].insert(what.request, what.place);
+    of(customer) = static_cast<int>(into);
+    request_of_[static_cast<size_t>(customer)] = what.request;
+    cost_ += what.place.extra;
+    customers.erase(customers.begin() + static_cast<std::ptrdiff_t>(chosen));
   }
   return true;
 }
@@ -315,24 +357,24 @@ bool Plan::exchange(int a, int b) {
   return false;
 }
 
-// Which requests to take out and put in again.
+// Which customers to take out and put in again.
 class Ruin {
  public:
   Ruin(const Problem& problem, Rng& rng) : problem_(problem), rng_(rng) {}
 
   std::vector<int> choose(const Plan& plan) {
-    const int requests = problem_.requests();
-    const int most = std::clamp(static_cast<int>(0.4 * requests), 2, 12);
-    const int count = std::min(requests, 1 + static_cast<int>(below(most)));
+    const int customers = problem_.customers();
+    const int most = std::clamp(static_cast<int>(0.4 * customers), 2, 12);
+    const int count = std::min(customers, 1 + static_cast<int>(below(most)));
     switch (rng_.below(3)) {
       case 0:
         return by([this](int) { return rng_.uniform(); }, count);
       case 1: {  // those alike a random one
-        const int seed = static_cast<int>(below(requests));
-        return by([&](int r) { return distance(plan, seed, r) * blur(); }, count);
+        const int seed = static_cast<int>(below(customers));
+        return by([&](int c) { return distance(plan, seed, c) * blur(); }, count);
       }
       default:  // those that cost most
-        return by([&](int r) { return -plan.saving(r) * blur(); }, count);
+        return by([&](int c) { return -plan.saving(c) * blur(); }, count);
     }
   }
 
@@ -341,7 +383,8 @@ class Ruin {
   double blur() { return 0.5 + rng_.uniform(); }
 
   double distance(const Plan& plan, int a, int b) const {
-    const int p = Instance::pickup_of(a), q = Instance::pickup_of(b);
+    const int p = Instance::pickup_of(plan.request_of(a));
+    const int q = Instance::pickup_of(plan.request_of(b));
     const auto way = [this](int i, int j) { return static_cast<double>(problem_.way(i, j)); };
     const auto apart = [this](int i, int j) {
       return static_cast<double>(std::abs(problem_.window(i).early - problem_.window(j).early));
@@ -353,7 +396,7 @@ class Ruin {
   template <class Key>
   std::vector<int> by(const Key& key, int count) {
     std::vector<std::pair<double, int>> all;
-    for (int r = 0; r < problem_.requests(); ++r) all.emplace_back(key(r), r);
+    for (int c = 0; c < problem_.customers(); ++c) all.emplace_back(key(c), c);
     std::ranges::sort(all);
     std::vector<int> chosen;
     for (int i = 0; i < count; ++i) chosen.push_back(all[static_cast<size_t>(i)].second);
@@ -373,7 +416,7 @@ constexpr double kLastTemperature = 1e-3;
 
 Rng rng_of(uint64_t seed) { return Rng(seed, stream_of(Purpose::kSearch, uint64_t{3} << 40u)); }
 
-// Takes requests out and puts them in again, from a temperature in minutes downwards.
+// Takes customers out and puts them in again, from a temperature in minutes downwards.
 Solution search(const Instance& instance, const Problem& problem, const Plan& first,
                 const SolveOptions& options, double temperature, Rng& rng) {
   Plan current = first, best = first;
@@ -384,7 +427,7 @@ Solution search(const Instance& instance, const Problem& problem, const Plan& fi
     return options.seconds > 0 ? static_cast<double>(now_ns() - begin) * 1e-9 / options.seconds
                                : static_cast<double>(i) / options.iterations;
   };
-  const bool any = problem.requests() > 0;
+  const bool any = problem.customers() > 0;
   for (double part = progress(); part < 1 && any; ++i, part = progress()) {
     const double warmth = temperature * std::pow(kLastTemperature / temperature, part);
     Plan next = current;
@@ -402,9 +445,13 @@ Solution search(const Instance& instance, const Problem& problem, const Plan& fi
 }  // namespace
 
 Solution solve(const Instance& instance, const SolveOptions& options) {
-  const Problem problem(instance);
+  return solve(instance, alone(instance), options);
+}
+
+Solution solve(const Instance& instance, const Versions& versions, const SolveOptions& options) {
+  const Problem problem(instance, versions);
   Rng rng = rng_of(options.seed);
-  std::vector<int> all(instance.requests.size());
+  std::vector<int> all(versions.size());
   std::iota(all.begin(), all.end(), 0);
   Plan first(problem);
   if (!first.insert_all(all, 0, rng)) return {.routes = {}, .cost = kNever, .iterations = 0};
@@ -424,7 +471,7 @@ Solution improve(const Instance& instance, const std::vector<Route>& routes, int
   constexpr float kApart = 60;
   const Problem problem(instance);
   Plan plan(problem, routes);
-  const int requests = problem.requests();
+  const int requests = problem.customers();
   Solution solution;
   bool better = true;
   for (; better && solution.iterations < passes; ++solution.iterations) {

@@ -26,6 +26,12 @@ struct Solution {
 // Determinism: by iterations, the same instance and options give the same routes.
 Solution solve(const Instance& instance, const SolveOptions& options);
 
+// Requests that stand for each other, by customer: of each of these lists one is served.
+using Versions = std::vector<std::vector<int>>;
+// As above, of the cheapest versions that are found: they and their routes are searched for
+// together.
+Solution solve(const Instance& instance, const Versions& versions, const SolveOptions& options);
+
 // Moves requests to other places, and exchanges two between vehicles, as long as that shortens the
 // routes; at most `passes` times over all of them. REQUIRES: routes without fault.
 Solution improve(const Instance& instance, const std::vector<Route>& routes, int passes);
