@@ -4,7 +4,9 @@
 //   instance   draws requests to be routed
 //   solve      routes them
 //   check      judges routes (dvrp_check.cpp)
-//   show       draws them (dvrp_show.cpp)
+//   show       draws them, or a day before and after negotiation (dvrp_show.cpp)
+//   eval       what a trained negotiator saves, by an independent solver (dvrp_eval.cpp)
+//   scaling    how fast training is with few and with many envs (dvrp_scaling.cpp)
 //   oracle     the network that routes many of them at once (dvrp_oracle.cpp)
 #include <fmt/format.h>
 
@@ -20,6 +22,7 @@
 #include "flotilla/domains/dvrp/generate.h"
 #include "flotilla/domains/dvrp/routes_file.h"
 #include "flotilla/domains/dvrp/solver.h"
+#include "flotilla/train/find_policy.h"
 
 namespace flotilla {
 namespace {
@@ -194,6 +197,23 @@ std::vector<dvrp::Route> read_dvrp_routes(const std::string& path) {
   return dvrp::decode_routes(read_whole_file(path, kLargestFile), path);
 }
 
+TrainedNegotiator read_negotiator(const Registry& registry, const std::string& path,
+                                  const std::string& checkpoint) {
+  const PolicyFile file = find_policy(path, checkpoint);
+  if (file.origin.env != "dvrp") {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{} is of '{}', not of dvrp", file.tensors.origin, file.origin.env));
+  }
+  const EnvType& type = env_of(registry, file);
+  const Config config = env_config_of(file, type);
+  auto env = std::make_unique<dvrp::Negotiation>(config);
+  if (env->memory() != nullptr) env->memory()->set_knowledge(file.origin.knowledge);
+  return {.origin = file.tensors.origin,
+          .data = config.get_text("data"),
+          .env = std::move(env),
+          .policy = make_policy(file, type.make_kernel(config, 0)->spec(), {})};
+}
+
 void add_dvrp_command(CLI::App& app, Program& program) {
   CLI::App* command = app.add_subcommand("dvrp", "dial-a-ride: a city, its travellers, routes");
   command->require_subcommand(1);
@@ -202,7 +222,9 @@ void add_dvrp_command(CLI::App& app, Program& program) {
   add_instance(*command);
   add_solve(*command);
   add_dvrp_check(*command, program);
-  add_dvrp_show(*command);
+  add_dvrp_show(*command, program);
+  add_dvrp_eval(*command, program);
+  add_dvrp_scaling(*command, program);
   add_dvrp_oracle(*command);
 }
 

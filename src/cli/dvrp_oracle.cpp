@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "flotilla/cli/dvrp.h"
-#include "flotilla/cli/ortools_referee.h"
+#include "flotilla/cli/referee_arguments.h"
 #include "flotilla/cli/status_line.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
@@ -86,11 +86,10 @@ void add_train(CLI::App& oracle) {
 }
 
 struct EvalArguments {
-  std::string data, weights, referee = "lns";
+  std::string data, weights;
   dvrp::ExamOptions exam;
   dvrp::DecodeOptions decode = dvrp::OracleOptions{}.decode;
-  OrToolsOptions ortools;
-  int iterations = 5000, threads = cpu_count();
+  RefereeArguments referee;
   bool json = false;
 };
 
@@ -132,16 +131,12 @@ nlohmann::ordered_json grade_json(const dvrp::Exam& exam, const dvrp::Grade& gra
   return json;
 }
 
-void evaluate(EvalArguments& arguments) {
+void evaluate(const EvalArguments& arguments) {
   const dvrp::Data data = dvrp_data_of(arguments.data);
   const dvrp::OracleWeights weights =
       dvrp::read_oracle(dvrp::oracle_path(arguments.weights), data.city);
-  ThreadPool pool(arguments.threads);
-  arguments.ortools.data = arguments.data;
-  arguments.ortools.processes = arguments.threads;
-  const dvrp::Referee referee = arguments.referee == "lns"
-                                    ? dvrp::make_solver_referee(arguments.iterations, pool)
-                                    : make_ortools_referee(arguments.ortools);
+  ThreadPool pool(arguments.referee.threads);
+  const dvrp::Referee referee = arguments.referee.make(arguments.data, pool);
   const dvrp::Exam exam =
       make_exam(data, arguments.exam, referee, [](const std::string& line) { say(line + "\n"); });
   if (!arguments.json) print_header(exam);
@@ -165,8 +160,8 @@ void evaluate(EvalArguments& arguments) {
   dvrp::DecodeOptions search = arguments.decode;
   search.starts = 1;
   json["insertion_search"] = insertion_of(search);
-  json["referee"] = arguments.referee;
-  json["threads"] = arguments.threads;
+  json["referee"] = arguments.referee.name;
+  json["threads"] = arguments.referee.threads;
   json["weights"] = weights.origin;
   if (arguments.json) fmt::print("{}\n", json.dump());
 }
@@ -177,15 +172,7 @@ void add_eval(CLI::App& oracle) {
   EvalArguments& a = *arguments;
   command->add_option("--weights", a.weights, "of the oracle (default: those that come with it)");
   command->add_option("--data", a.data, kDvrpDataHelp);
-  command->add_option("--referee", a.referee, "lns: the own solver (default), or ortools")
-      ->check(CLI::IsMember({"lns", "ortools"}));
-  command->add_option("--iterations", a.iterations, "of the own solver (default 5000)")
-      ->check(CLI::Range(0, 1'000'000'000));
-  command->add_option("--seconds", a.ortools.seconds, "of OR-Tools for a seed (default 5)")
-      ->check(CLI::Range(0.01, 3600.0));
-  command->add_option("--seeds", a.ortools.seeds, "of OR-Tools, the best of them (default 3)")
-      ->check(CLI::Range(1, 1000));
-  command->add_option("--python", a.ortools.python, "that has OR-Tools (default python3)");
+  a.referee.add_to(*command);
   command->add_option("--instances", a.exam.instances, "of each size (default 100)")
       ->check(CLI::Range(2, 100'000));
   command->add_option("--shifts", a.exam.shifts, "of the windows of an instance (default 500)")
@@ -207,7 +194,6 @@ void add_eval(CLI::App& oracle) {
                    fmt::format("iterations of the solver behind it (default {})", a.decode.refine))
       ->check(CLI::Range(0, 1'000'000));
   command->add_option("--seed", a.exam.seed, "of the instances (default 0)");
-  command->add_option("--threads", a.threads, "default: all CPUs")->check(CLI::Range(1, 1024));
   command->add_flag("--json", a.json, "print one JSON object on stdout");
   command->callback([arguments] { evaluate(*arguments); });
 }

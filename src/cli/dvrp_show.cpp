@@ -1,12 +1,17 @@
-// flotilla dvrp show: routes on a map, and when each vehicle does what.
+// flotilla dvrp show: routes on a map, and when each vehicle does what; of a run, a day before and
+// after it was negotiated.
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 #include <memory>
 
 #include "flotilla/cli/dvrp.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
+#include "flotilla/core/system.h"
+#include "flotilla/domains/dvrp/day_figure.h"
+#include "flotilla/domains/dvrp/days.h"
 #include "flotilla/domains/dvrp/route_figure.h"
 #include "flotilla/domains/dvrp/solver.h"
 
@@ -14,9 +19,19 @@ namespace flotilla {
 namespace {
 
 struct ShowArguments {
-  std::string instance, routes, data, out;
+  std::string what, routes, data, out, checkpoint = "last";
   dvrp::SolveOptions options;
+  int day = 0;
+  uint64_t seed = 9999;
 };
+
+dvrp::Solution solved(const ShowArguments& arguments, const dvrp::Instance& instance) {
+  dvrp::Solution solution = solve(instance, arguments.options);
+  if (!std::isfinite(solution.cost)) {
+    throw Error(ErrorCode::kData, arguments.what + ": a request cannot even be served alone");
+  }
+  return solution;
+}
 
 std::vector<dvrp::Route> routes_of(const ShowArguments& arguments, const dvrp::Instance& instance) {
   if (!arguments.routes.empty()) {
@@ -26,27 +41,52 @@ std::vector<dvrp::Route> routes_of(const ShowArguments& arguments, const dvrp::I
     }
     return routes;
   }
-  dvrp::Solution solution = solve(instance, arguments.options);
-  if (!std::isfinite(solution.cost)) {
-    throw Error(ErrorCode::kData, arguments.instance + ": a request cannot even be served alone");
-  }
-  return std::move(solution.routes);
+  return solved(arguments, instance).routes;
 }
 
-void show(const ShowArguments& arguments) {
+std::string day_figure(const Program& program, const ShowArguments& arguments) {
+  if (!arguments.routes.empty() || !arguments.data.empty()) {
+    throw Error(ErrorCode::kUsage, "--routes and --data are for instances; '" + arguments.what +
+                                       "' is a run, which has its own");
+  }
+  const TrainedNegotiator trained =
+      read_negotiator(program.registry, arguments.what, arguments.checkpoint);
+  ThreadPool pool(cpu_count());
+  const dvrp::Day day = play_days(*trained.env, dvrp::policy_negotiator(*trained.policy),
+                                  arguments.day + 1, arguments.seed, pool)
+                            .back();
+  const dvrp::Solution before = solved(arguments, day.asked);
+  const dvrp::Solution after = solved(arguments, day.granted);
+  return day_svg(trained.env->data(), {day.asked, before.routes}, {day.granted, after.routes});
+}
+
+std::string routes_figure(const ShowArguments& arguments) {
   const dvrp::Data data = dvrp_data_of(arguments.data);
-  const dvrp::Instance instance = read_dvrp_instance(arguments.instance, data);
-  const std::vector<dvrp::Route> routes = routes_of(arguments, instance);
-  write_file_atomically(arguments.out, routes_svg(data, instance, routes));
+  const dvrp::Instance instance = read_dvrp_instance(arguments.what, data);
+  return routes_svg(data, instance, routes_of(arguments, instance));
+}
+
+bool is_run(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error) || path.ends_with(".safetensors");
+}
+
+void show(const Program& program, const ShowArguments& arguments) {
+  write_file_atomically(arguments.out, is_run(arguments.what) ? day_figure(program, arguments)
+                                                              : routes_figure(arguments));
   fmt::print("{}\n", arguments.out);
 }
 
 }  // namespace
 
-void add_dvrp_show(CLI::App& dvrp) {
-  CLI::App* command = dvrp.add_subcommand("show", "draw routes on a map and over the day");
+void add_dvrp_show(CLI::App& dvrp, Program& program) {
+  CLI::App* command = dvrp.add_subcommand(
+      "show", "draw routes on a map and over the day; of a run, before and after negotiation");
   auto arguments = std::make_shared<ShowArguments>();
-  command->add_option("instance", arguments->instance, kDvrpInstanceHelp)->required();
+  command
+      ->add_option("what", arguments->what,
+                   std::string(kDvrpInstanceHelp) + "; or a run, or a policy file")
+      ->required();
   CLI::Option* routes = command->add_option(
       "--routes", arguments->routes,
       "routes, as `dvrp solve --json` prints them (default: what `dvrp solve` finds)");
@@ -55,7 +95,12 @@ void add_dvrp_show(CLI::App& dvrp) {
       ->excludes(routes);
   command->add_option("--out", arguments->out, "SVG file to write")->required();
   command->add_option("--data", arguments->data, kDvrpDataHelp);
-  command->callback([arguments] { show(*arguments); });
+  command->add_option("--day", arguments->day, "of a run: which of the days it has not seen")
+      ->check(CLI::Range(0, 9999));
+  command->add_option("--seed", arguments->seed, "of these days (default 9999)");
+  command->add_option("--checkpoint", arguments->checkpoint,
+                      "of a run: last, best, or a step (default last)");
+  command->callback([&program, arguments] { show(program, *arguments); });
 }
 
 }  // namespace flotilla

@@ -18,24 +18,6 @@ struct EvalArguments {
   std::optional<uint64_t> seed;
 };
 
-Config env_config_of(const PolicyFile& file, const EnvType& type) {
-  Config config(type.schema);
-  try {
-    config.load_yaml_text(file.origin.env_config, file.tensors.origin);
-  } catch (const Error& error) {  // of another version of the environment
-    throw Error(ErrorCode::kData, error.what());
-  }
-  return config;
-}
-
-const EnvType& find_env(const Registry& registry, const PolicyFile& file) {
-  try {
-    return registry.find(file.origin.env);
-  } catch (const Error& error) {
-    throw Error(ErrorCode::kData, file.tensors.origin + ": " + error.what());
-  }
-}
-
 void print(const Evaluation& eval, const EnvSpec& env, const PolicyFile& file, bool deterministic) {
   fmt::print(
       "{}, {}\n{} episodes of {}: return {:.2f} +- {:.2f} (95 % interval), deviation {:.2f}, "
@@ -50,7 +32,7 @@ void print(const Evaluation& eval, const EnvSpec& env, const PolicyFile& file, b
 
 void evaluate(const Program& program, const EvalArguments& arguments) {
   const PolicyFile file = find_policy(arguments.path, arguments.checkpoint);
-  const EnvType& type = find_env(program.registry, file);
+  const EnvType& type = env_of(program.registry, file);
   const Config env_config = env_config_of(file, type);
   const EnvSpec env = type.make_kernel(env_config, file.origin.time_limit)->spec();
   const std::unique_ptr<Policy> policy = make_policy(file, env, {});

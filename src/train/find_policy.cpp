@@ -53,4 +53,22 @@ PolicyFile find_policy(const std::string& path, const std::string& checkpoint) {
   }
 }
 
+const EnvType& env_of(const Registry& registry, const PolicyFile& file) {
+  try {
+    return registry.find(file.origin.env);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kData, file.tensors.origin + ": " + error.what());
+  }
+}
+
+Config env_config_of(const PolicyFile& file, const EnvType& type) {
+  Config config(type.schema);
+  try {
+    config.load_yaml_text(file.origin.env_config, file.tensors.origin);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kData, error.what());
+  }
+  return config;
+}
+
 }  // namespace flotilla

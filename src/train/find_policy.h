@@ -12,4 +12,9 @@ namespace flotilla {
 // there is none, Error(kData) for a damaged one.
 PolicyFile find_policy(const std::string& path, const std::string& checkpoint);
 
+// The environment that a policy is of, and its settings. Throw Error(kData) for one that the
+// program does not have, or has in another version.
+const EnvType& env_of(const Registry& registry, const PolicyFile& file);
+Config env_config_of(const PolicyFile& file, const EnvType& type);
+
 }  // namespace flotilla

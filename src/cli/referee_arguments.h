@@ -1,0 +1,22 @@
+// Which independent solver judges, for the commands that ask one.
+#pragma once
+
+#include <string>
+
+#include "flotilla/cli/command.h"
+#include "flotilla/cli/ortools_referee.h"
+
+namespace flotilla {
+
+struct RefereeArguments {
+  std::string name = "lns";
+  int iterations = 5000, threads = 1;
+  OrToolsOptions ortools;
+
+  RefereeArguments();
+  void add_to(CLI::App& command);
+  // `data`: directory of the tables that the instances are of.
+  dvrp::Referee make(const std::string& data, ThreadPool& pool) const;
+};
+
+}  // namespace flotilla
