@@ -82,9 +82,8 @@ int minutes_of(int action) { return shift_of(action).pickup + shift_of(action).d
 // Gives a request the smallest shift that the routes can do with, if that is a smaller one.
 bool ask_less(Ceiling& ceiling, const Offers& offers, size_t customer) {
   Request& granted = ceiling.granted.requests[customer];
-  const Request before = granted;
+  Request smallest = granted;
   uint8_t least = ceiling.actions[customer];
-  Request smallest = before;
   for (const int version : offers.versions[customer]) {
     const uint8_t action = offers.actions[static_cast<size_t>(version)];
     if (minutes_of(action) >= minutes_of(least)) continue;
@@ -97,7 +96,7 @@ bool ask_less(Ceiling& ceiling, const Offers& offers, size_t customer) {
   return std::exchange(ceiling.actions[customer], least) != least;
 }
 
-// Many shifts cost the routes nothing and gain them nothing: nobody should be asked for those.
+// Most shifts that the search leaves behind gain the routes nothing: nobody is asked for those.
 void ask_no_more_than_needed(Ceiling& ceiling, const Offers& offers) {
   for (bool less = true; less;) {
     less = false;
