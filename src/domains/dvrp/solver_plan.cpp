@@ -1,0 +1,364 @@
+#include "flotilla/domains/dvrp/solver_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace flotilla::dvrp {
+namespace {
+
+Versions alone(const Instance& instance) {
+  Versions versions;
+  versions.reserve(instance.requests.size());
+  for (size_t r = 0; r < instance.requests.size(); ++r) versions.push_back({static_cast<int>(r)});
+  return versions;
+}
+
+}  // namespace
+
+Problem::Problem(const Instance& instance) : Problem(instance, alone(instance)) {}
+
+Problem::Problem(const Instance& instance, Versions versions)
+    : nodes_(instance.nodes()), versions_(std::move(versions)) {
+  const auto count = static_cast<size_t>(nodes_);
+  std::vector<int> cells(count);
+  windows_.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    cells[i] = instance.cell(static_cast<int>(i));
+    windows_[i] = instance.window(static_cast<int>(i));
+  }
+  minutes_.resize(count * count);
+  float* minutes = minutes_.data();
+  for (const int from : cells) {
+    for (const int to : cells) *minutes++ = instance.city->minutes(from, to);
+  }
+}
+
+Vehicle::Vehicle(Problem& problem, const Route& route) : problem_(&problem) {
+  stops_.resize(route.size() + 2);
+  for (size_t i = 0; i < route.size(); ++i) stops_[i + 1].node = route[i];
+  stops_changed(1, stops_.size() - 1);
+  update();
+}
+
+// Plans are copied in every iteration of a search, and most of their vehicles have not changed.
+Vehicle& Vehicle::operator=(const Vehicle& other) {
+  if (stamp_ == other.stamp_) return *this;
+  problem_ = other.problem_;
+  stops_ = other.stops_;
+  stamp_ = other.stamp_;
+  in_time_ = other.in_time_;
+  first_changed_ = other.first_changed_;
+  last_changed_ = other.last_changed_;
+  return *this;
+}
+
+Route Vehicle::route() const {
+  Route route;
+  route.reserve(stops_.size() - 2);
+  for (size_t i = 1; i + 1 < stops_.size(); ++i) route.push_back(stops_[i].node);
+  return route;
+}
+
+void Vehicle::stops_changed(size_t first, size_t last) {
+  stamp_ = problem_->new_stamp();
+  first_changed_ = std::min(first_changed_, first);
+  last_changed_ = std::min(std::max(last_changed_, last), stops_.size() - 1);
+}
+
+void Vehicle::update() {
+  if (first_changed_ == kNone) return;
+  update_starts();
+  update_latest();
+  first_changed_ = kNone;
+  last_changed_ = 0;
+}
+
+// Waiting absorbs a change: behind a stop whose time is as before, all are.
+void Vehicle::update_starts() {
+  const size_t end = stops_.size();
+  const bool all = !in_time_;  // who was late is not known
+  bool in_time = true;
+  for (size_t i = all ? 1 : first_changed_; i < end; ++i) {
+    const Stop& before = stops_[i - 1];
+    Stop& stop = stops_[i];
+    const Window& window = problem_->window(stop.node);
+    const float start =
+        std::max(before.start + problem_->way(before.node, stop.node), window.early);
+    const bool as_before = start == stop.start;
+    stop.start = start;
+    stop.load = before.load + (stop.node == 0 ? 0 : Instance::is_pickup(stop.node) ? 1 : -1);
+    in_time = in_time && start <= window.late;
+    if (as_before && i >= last_changed_ && !all) break;
+  }
+  in_time_ = in_time;
+}
+
+void Vehicle::update_latest() {
+  for (size_t i = last_changed_; i-- > 0;) {
+    const Stop& next = stops_[i + 1];
+    Stop& stop = stops_[i];
+    const float latest = std::min(problem_->window(stop.node).late,
+                                  next.latest - problem_->way(stop.node, next.node));
+    const bool as_before = latest == stop.latest;
+    stop.latest = latest;
+    if (as_before && i < first_changed_) break;
+  }
+}
+
+Place Vehicle::best_place(int request) const {
+  Place best;
+  const int pickup = Instance::pickup_of(request);
+  const Window window = problem_->window(pickup);
+  const Stop* stop = stops_.data();
+  const Stop* const last = stop + stops_.size() - 1;
+  // Along the way it only gets later, so the places in time for the pickup lie side by side.
+  while (stop < last && stop[1].latest < window.early) ++stop;
+  for (; stop < last && stop->start <= window.late; ++stop) {
+    if (stop->load < kCapacity) try_dropoffs(stop, pickup, best);
+  }
+  return best;
+}
+
+void Vehicle::try_dropoffs(const Stop* before, int pickup, Place& best) const {
+  float time = reach(before->node, before->start, pickup);
+  // Beyond `latest`, neither the next stop nor the drop-off ahead of it can be in time.
+  if (time > problem_->window(pickup).late || time > before[1].latest) return;
+  const int dropoff = pickup + 1;
+  const Window window = problem_->window(dropoff);
+  const float* const from_dropoff = problem_->ways_from(dropoff);
+  const Stop* const last = &stops_.back();
+  int at = pickup;
+  double of_pickup = 0;
+  for (const Stop* next = before + 1;; ++next) {
+    const float* const from_here = problem_->ways_from(at);
+    const float there = std::max(time + from_here[dropoff], window.early);
+    if (there > window.late) return;  // and later on it is later still
+    if (there + from_dropoff[next->node] <= next->latest) {
+      const double extra = at == pickup
+                               ? way(before->node, pickup) + way(pickup, dropoff) +
+                                     way(dropoff, next->node) - way(before->node, next->node)
+                               : of_pickup + detour(at, dropoff, next->node);
+      if (extra < best.extra) best = {extra, index_of(before), index_of(next) - 1};
+    }
+    if (next == last) return;
+    time = std::max(time + from_here[next->node], problem_->window(next->node).early);
+    if (time > next->latest || next->load >= kCapacity) return;
+    if (at == pickup) of_pickup = detour(before->node, pickup, next->node);
+    at = next->node;
+  }
+}
+
+void Vehicle::insert(int request, const Place& place) {
+  const int pickup = Instance::pickup_of(request);
+  const size_t count = stops_.size();
+  stops_.resize(count + 2);
+  Stop* stops = stops_.data();
+  std::move_backward(stops + place.dropoff + 1, stops + count, stops + count + 2);
+  std::move_backward(stops + place.pickup + 1, stops + place.dropoff + 1,
+                     stops + place.dropoff + 2);
+  stops[place.pickup + 1].node = pickup;
+  stops[place.dropoff + 2].node = pickup + 1;
+  stops_changed(place.pickup + 1, place.dropoff + 3);
+  update();
+}
+
+Vehicle::Ends Vehicle::ends_of(int request) const {
+  const int pickup = Instance::pickup_of(request);
+  size_t i = 1;
+  while (stops_[i].node != pickup) ++i;
+  size_t j = i + 1;
+  while (stops_[j].node != pickup + 1) ++j;
+  return {i, j};
+}
+
+double Vehicle::saving(int request) const { return saving(request, ends_of(request)); }
+
+double Vehicle::saving(int request, Ends at) const {
+  const int pickup = Instance::pickup_of(request);
+  const auto [i, j] = at;
+  if (j == i + 1) {
+    return way(stops_[i - 1].node, pickup) + way(pickup, pickup + 1) +
+           way(pickup + 1, stops_[j + 1].node) - way(stops_[i - 1].node, stops_[j + 1].node);
+  }
+  return detour(stops_[i - 1].node, pickup, stops_[i + 1].node) +
+         detour(stops_[j - 1].node, pickup + 1, stops_[j + 1].node);
+}
+
+double Vehicle::take_out(int request) {
+  const Ends at = ends_of(request);
+  const double saved = saving(request, at);
+  Stop* stops = stops_.data();
+  std::move(stops + at.pickup + 1, stops + at.dropoff, stops + at.pickup);
+  std::move(stops + at.dropoff + 1, stops + stops_.size(), stops + at.dropoff - 1);
+  stops_.resize(stops_.size() - 2);
+  stops_changed(at.pickup, at.dropoff - 1);
+  return saved;
+}
+
+Memo::Memo(int requests)
+    : places_(static_cast<size_t>(requests) * kSlots),
+      savings_(static_cast<size_t>(requests)),
+      rests_(static_cast<size_t>(requests)) {}
+
+double Memo::saving(const Vehicle& vehicle, int request) {
+  Known<double>& known = savings_[static_cast<size_t>(request)];
+  if (known.stamp != vehicle.stamp()) known = {vehicle.stamp(), vehicle.saving(request)};
+  return known.value;
+}
+
+const Vehicle& Memo::without(const Vehicle& vehicle, int request) {
+  Known<Vehicle>& known = rests_[static_cast<size_t>(request)];
+  if (std::exchange(known.stamp, vehicle.stamp()) != vehicle.stamp()) {
+    known.value = vehicle;
+    known.value.take_out(request);
+    known.value.update();
+  }
+  return known.value;
+}
+
+Plan::Plan(Problem& problem, Memo& memo, const std::vector<Route>& routes) : Plan(problem, memo) {
+  vehicles_.reserve(routes.size() + 1);
+  for (const Route& route : routes) {
+    for (const int node : route) {
+      of(Instance::request_of(node)) = static_cast<int>(vehicles_.size());
+    }
+    vehicles_.emplace_back(problem, route);
+  }
+  std::iota(request_of_.begin(), request_of_.end(), 0);
+  keep_one_empty();
+}
+
+std::vector<Route> Plan::routes() const {
+  std::vector<Route> routes;
+  for (const Vehicle& vehicle : vehicles_) {
+    if (!vehicle.empty()) routes.push_back(vehicle.route());
+  }
+  return routes;
+}
+
+void Plan::keep_one_empty() {
+  const bool any = std::ranges::any_of(vehicles_, [](const Vehicle& v) { return v.empty(); });
+  if (!any) vehicles_.emplace_back(*problem_);
+}
+
+bool Plan::take_out(const std::vector<int>& customers) {
+  for (const int customer : customers) {
+    cost_ -= vehicles_[static_cast<size_t>(of(customer))].take_out(request_of(customer));
+    of(customer) = -1;
+  }
+  bool in_time = true;
+  for (Vehicle& vehicle : vehicles_) {
+    vehicle.update();
+    in_time = in_time && vehicle.in_time();
+  }
+  return in_time;
+}
+
+Plan::Choice Plan::best_choice(const Vehicle& vehicle, const std::vector<int>& versions,
+                               size_t first) {
+  Choice best;
+  for (size_t i = 0; i < versions.size(); ++i) {
+    const int request = versions[(first + i) % versions.size()];
+    const Place& place = memo_->best_place(vehicle, request);
+    if (place.extra < best.place.extra) best = {request, place};
+  }
+  return best;
+}
+
+Plan::Insertion Plan::cheapest(int customer, double noise, Rng& rng) {
+  const std::vector<int>& versions = problem_->versions_of(customer);
+  const size_t first = versions.size() > 1 ? rng.below(static_cast<uint32_t>(versions.size())) : 0;
+  Insertion found;
+  bool tried_empty = false;
+  for (size_t v = 0; v < vehicles_.size(); ++v) {
+    if (vehicles_[v].empty() && std::exchange(tried_empty, true)) continue;
+    const Choice here = best_choice(vehicles_[v], versions, first);
+    if (here.request < 0) continue;
+    const double extra = here.place.extra + (noise > 0 ? noise * (rng.uniform() - 0.5) : 0);
+    if (extra < found.first) {
+      found = {.first = extra,
+               .second = found.first,
+               .vehicle = v,
+               .request = here.request,
+               .place = here.place};
+    } else {
+      found.second = std::min(found.second, extra);
+    }
+  }
+  return found;
+}
+
+bool Plan::insert_all(std::vector<int>& customers, double noise, Rng& rng) {
+  while (!customers.empty()) {
+    keep_one_empty();
+    double most_regret = -kNever;
+    size_t chosen = 0;
+    Insertion best;
+    for (size_t c = 0; c < customers.size(); ++c) {
+      const Insertion found = cheapest(customers[c], noise, rng);
+      if (found.first == kNever) return false;
+      if (found.regret() <= most_regret) continue;
+      most_regret = found.regret();
+      chosen = c;
+      best = found;
+    }
+    insert(customers[chosen], best.request, best.vehicle, best.place);
+    cost_ += best.place.extra;
+    customers.erase(customers.begin() + static_cast<std::ptrdiff_t>(chosen));
+  }
+  return true;
+}
+
+void Plan::insert(int customer, int request, size_t vehicle, const Place& place) {
+  vehicles_[vehicle].insert(request, place);
+  of(customer) = static_cast<int>(vehicle);
+  request_of_[static_cast<size_t>(customer)] = request;
+}
+
+constexpr double kLess = 1e-6;  // minutes that count
+
+bool Plan::relocate(int request) {
+  const auto from = static_cast<size_t>(of(request));
+  const Vehicle& rest = memo_->without(vehicles_[from], request);
+  if (!rest.in_time()) return false;
+  Place best;
+  size_t into = from;
+  bool tried_empty = false;
+  for (size_t v = 0; v < vehicles_.size(); ++v) {
+    const Vehicle& vehicle = v == from ? rest : vehicles_[v];
+    if (vehicle.empty() && std::exchange(tried_empty, true)) continue;
+    const Place& place = memo_->best_place(vehicle, request);
+    if (place.extra >= best.extra) continue;
+    best = place;
+    into = v;
+  }
+  const double saved = saving(request);
+  if (best.extra >= saved - kLess) return false;
+  vehicles_[from] = rest;
+  insert(request, request, into, best);
+  cost_ += best.extra - saved;
+  keep_one_empty();
+  return true;
+}
+
+bool Plan::exchange(int a, int b) {
+  const auto of_a = static_cast<size_t>(of(a)), of_b = static_cast<size_t>(of(b));
+  const Vehicle& rest_a = memo_->without(vehicles_[of_a], a);
+  const Vehicle& rest_b = memo_->without(vehicles_[of_b], b);
+  if (!rest_a.in_time() || !rest_b.in_time()) return false;
+  const Place& place_a = memo_->best_place(rest_b, a);
+  if (place_a.extra == kNever) return false;
+  const Place& place_b = memo_->best_place(rest_a, b);
+  const double saved = saving(a) + saving(b);
+  const double extra = place_a.extra + place_b.extra;
+  if (extra >= saved - kLess) return false;
+  vehicles_[of_a] = rest_a;
+  vehicles_[of_b] = rest_b;
+  insert(a, a, of_b, place_a);
+  insert(b, b, of_a, place_b);
+  cost_ += extra - saved;
+  return true;
+}
+
+}  // namespace flotilla::dvrp

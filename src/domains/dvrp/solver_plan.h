@@ -1,0 +1,210 @@
+// What the solver works on: routes with their times, and the cheapest changes to them.
+//
+// Vehicles carry stamps, and what was computed of one is kept under its stamp: a search changes one
+// or two vehicles at a time, and asks about all of them again and again.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "flotilla/core/rng.h"
+#include "flotilla/domains/dvrp/solver.h"
+
+namespace flotilla::dvrp {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// The instance by nodes, in tables. A customer is served by one version of his request.
+class Problem {
+ public:
+  // Every request is the only version of itself.
+  explicit Problem(const Instance& instance);
+  Problem(const Instance& instance, Versions versions);
+
+  int requests() const { return nodes_ / 2; }
+  int customers() const { return static_cast<int>(versions_.size()); }
+  const std::vector<int>& versions_of(int customer) const {
+    return versions_[static_cast<size_t>(customer)];
+  }
+  // Minutes, by the node they lead to.
+  const float* ways_from(int node) const {
+    return minutes_.data() + static_cast<size_t>(node) * static_cast<size_t>(nodes_);
+  }
+  float way(int from, int to) const { return ways_from(from)[to]; }
+  const Window& window(int node) const { return windows_[static_cast<size_t>(node)]; }
+  uint64_t new_stamp() { return ++stamps_; }
+
+ private:
+  int nodes_;
+  Versions versions_;
+  std::vector<Window> windows_;
+  std::vector<float> minutes_;
+  uint64_t stamps_ = 0;
+};
+
+struct Place {
+  double extra = kNever;             // minutes
+  uint32_t pickup = 0, dropoff = 0;  // behind which stops, of those that are there now
+};
+
+// A vehicle's stops with the depot at both ends; when it is where, and how late it may be there.
+class Vehicle {
+ public:
+  Vehicle() = default;  // not to be used before it is assigned
+  explicit Vehicle(Problem& problem, const Route& route = {});
+  // Copied, never moved: what is left of a moved one would still have its stamp.
+  Vehicle(const Vehicle&) = default;
+  Vehicle& operator=(const Vehicle& other);
+
+  // Vehicles of the same stamp have the same stops.
+  uint64_t stamp() const { return stamp_; }
+  bool empty() const { return stops_.size() == 2; }
+  Route route() const;
+  // Where a detour is shorter than the direct way, leaving one out can make others late.
+  bool in_time() const { return in_time_; }
+
+  // The cheapest place for a request.
+  Place best_place(int request) const;
+  void insert(int request, const Place& place);
+  // What it saves to leave a request out.
+  double saving(int request) const;
+  // Leaves one out and returns what that saves. Before the times are asked for: update().
+  double take_out(int request);
+  // The times of the stops that are affected by what changed since the last time.
+  void update();
+
+ private:
+  struct Stop {
+    int node = 0;
+    int load = 0;         // behind it
+    float start = 0;      // of service
+    float latest = kDay;  // at which service may start so that nothing behind it is late
+  };
+  struct Ends {
+    size_t pickup, dropoff;
+  };
+  static constexpr size_t kNone = std::numeric_limits<size_t>::max();
+
+  Ends ends_of(int request) const;
+  double saving(int request, Ends at) const;
+  // Places of a drop-off, for a pickup right behind a stop.
+  void try_dropoffs(const Stop* before, int pickup, Place& best) const;
+  uint32_t index_of(const Stop* stop) const { return static_cast<uint32_t>(stop - stops_.data()); }
+  // Stops `first` to `last` come behind another stop than before; `first` to `last` - 1 may be new.
+  void stops_changed(size_t first, size_t last);
+  void update_starts();
+  void update_latest();
+  double way(int from, int to) const { return static_cast<double>(problem_->way(from, to)); }
+  double detour(int from, int over, int to) const {
+    return way(from, over) + way(over, to) - way(from, to);
+  }
+  float reach(int from, float time, int to) const {
+    return std::max(time + problem_->way(from, to), problem_->window(to).early);
+  }
+
+  Problem* problem_ = nullptr;
+  std::vector<Stop> stops_;
+  uint64_t stamp_ = 0;
+  bool in_time_ = true;
+  size_t first_changed_ = kNone, last_changed_ = 0;
+};
+
+// What is known of vehicles, by their stamps.
+class Memo {
+ public:
+  explicit Memo(int requests);
+
+  const Place& best_place(const Vehicle& vehicle, int request) {
+    const uint64_t stamp = vehicle.stamp();
+    Known<Place>& known = places_[static_cast<size_t>(request) * kSlots + stamp % kSlots];
+    if (known.stamp != stamp) known = {stamp, vehicle.best_place(request)};
+    return known.value;
+  }
+  double saving(const Vehicle& vehicle, int request);
+  // The vehicle of a request, without it.
+  const Vehicle& without(const Vehicle& vehicle, int request);
+
+ private:
+  // Places per request that are kept, each under its stamp's last digits: vehicles of a plan that
+  // alternate with other versions of themselves do not push each other out.
+  static constexpr size_t kSlots = 64;
+  template <class T>
+  struct Known {
+    uint64_t stamp = 0;
+    T value = {};
+  };
+
+  std::vector<Known<Place>> places_;
+  std::vector<Known<double>> savings_;  // by request
+  std::vector<Known<Vehicle>> rests_;   // by request
+};
+
+class Plan {
+ public:
+  Plan(Problem& problem, Memo& memo)
+      : problem_(&problem),
+        memo_(&memo),
+        vehicle_of_(static_cast<size_t>(problem.customers()), -1),
+        request_of_(static_cast<size_t>(problem.customers()), -1) {}
+  // REQUIRES: one version of each request.
+  Plan(Problem& problem, Memo& memo, const std::vector<Route>& routes);
+
+  double cost() const { return cost_; }  // counted from that of the first routes
+  std::vector<Route> routes() const;
+  // The version that is served.
+  int request_of(int customer) const { return request_of_[static_cast<size_t>(customer)]; }
+  double saving(int customer) const {
+    return memo_->saving(vehicle_with(customer), request_of(customer));
+  }
+  bool together(int a, int b) const {
+    return vehicle_of_[static_cast<size_t>(a)] == vehicle_of_[static_cast<size_t>(b)];
+  }
+
+  // False if that makes others late.
+  bool take_out(const std::vector<int>& customers);
+  // Puts customers where they cost least, in the version that does, those first that would suffer
+  // most from waiting: the difference between their best and second-best vehicle. `noise` above 0
+  // blurs the costs. Returns false, and leaves those in `customers` that it did not come to, if one
+  // has no place.
+  bool insert_all(std::vector<int>& customers, double noise, Rng& rng);
+
+  // Each takes place if it shortens the routes. REQUIRES: one version of each request.
+  bool relocate(int request);
+  bool exchange(int a, int b);
+
+ private:
+  struct Insertion {
+    double first = kNever, second = kNever;  // minutes with noise, of the two cheapest vehicles
+    size_t vehicle = 0;
+    int request = -1;  // the version
+    Place place;
+    double regret() const { return second == kNever ? 1e6 - first : second - first; }
+  };
+  struct Choice {
+    int request = -1;
+    Place place;
+  };
+  // The cheapest place in a vehicle for any version. Many cost the same, and which of them leaves
+  // room for others shows later only: the first one tried decides.
+  Choice best_choice(const Vehicle& vehicle, const std::vector<int>& versions, size_t first);
+  Insertion cheapest(int customer, double noise, Rng& rng);
+  void insert(int customer, int request, size_t vehicle, const Place& place);
+
+  int& of(int customer) { return vehicle_of_[static_cast<size_t>(customer)]; }
+  const Vehicle& vehicle_with(int customer) const {
+    return vehicles_[static_cast<size_t>(vehicle_of_[static_cast<size_t>(customer)])];
+  }
+  // An empty vehicle is always there.
+  void keep_one_empty();
+
+  Problem* problem_;
+  Memo* memo_;
+  std::vector<Vehicle> vehicles_;
+  std::vector<int> vehicle_of_;  // by customer; -1: none
+  std::vector<int> request_of_;  // by customer
+  double cost_ = 0;
+};
+
+}  // namespace flotilla::dvrp
