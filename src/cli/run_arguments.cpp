@@ -15,6 +15,7 @@ Schema flag_schema(RunArguments::For purpose) {
   if (purpose == RunArguments::For::kTraining) {
     schema.integer("steps", 0, {0, INT64_MAX}, "steps of all envs together")
         .integer("episodes", 0, {0, INT64_MAX}, "episodes of all envs together")
+        .integer("epochs", 0, {0, INT64_MAX}, "rollouts, each with its update")
         .integer("checkpoint_every", 0, {0, INT64_MAX}, "steps of all envs between checkpoints");
   }
   schema.integer("seed", 0, {0, INT64_MAX}, "of everything that is drawn")
@@ -39,6 +40,10 @@ void RunArguments::add_to(CLI::App& command) {
                           {"start_method", "--parallel-start-method"},
                           {"checkpoint_every", "--save-interval"}});
   command.add_option("--customers", customers_, "requests of an episode of dvrp: env.customers");
+  command
+      .add_option("--policy-update-interval", update_interval_,
+                  "episodes of dvrp between updates: horizon in episodes")
+      ->check(CLI::Range(1, 1000));
   if (purpose_ != For::kTraining) return;
   command.add_option("--duration", duration_, "wall time to train for: 90s, 10m, 2h");
   command.add_option("--resume", resume_, "directory of a run to go on with");
@@ -77,9 +82,19 @@ void RunArguments::apply_options(Config& config) const {
   for (const auto& [name, value] : flags_.given()) {
     config.set(name == "checkpoint_every" ? "checkpoint.every" : name, value);
     steps |= name == "steps";
-    other_limit |= name == "episodes";
+    other_limit |= name == "episodes" || name == "epochs";
+    // One device for everything that can use one.
+    if (name == "device" && config.schema().find("env.oracle.device") != nullptr) {
+      config.set("env.oracle.device", value);
+    }
   }
   if (!customers_.empty()) config.set("env.customers", customers_);
+  if (update_interval_) {
+    if (config.schema().find("env.customers") == nullptr) {
+      throw Error(ErrorCode::kUsage, "--policy-update-interval is for dvrp; set horizon instead");
+    }
+    config.set("horizon", std::to_string(*update_interval_ * config.get_integer("env.customers")));
+  }
   if (!duration_.empty()) config.set("duration_s", fmt::to_string(parse_duration(duration_)));
   // Asking for episodes or a duration means: not the recipe's number of steps.
   if (other_limit && !steps) config.set("steps", "0");

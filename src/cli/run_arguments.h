@@ -31,6 +31,7 @@ class RunArguments {
 
   const For purpose_;
   std::string what_, duration_, resume_, customers_;
+  std::optional<int> update_interval_;
   std::optional<int64_t> from_step_;
   std::vector<std::string> overrides_;
   SchemaFlags flags_;

@@ -9,6 +9,7 @@
 #include "flotilla/cli/status_line.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
+#include "flotilla/core/log.h"
 #include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
 #include "flotilla/train/recipes.h"
@@ -77,8 +78,24 @@ std::unique_ptr<Run> open_run(const Program& program, const RunArguments& argume
   return std::make_unique<Run>(RunConfig(env_of(program.registry, config), config), out);
 }
 
+constexpr int64_t kFewEpochs = 50;
+
+// Envs that step together end their episodes together: a few episodes of each are a few updates.
+void warn_of_few_epochs(const RunConfig& run) {
+  const int64_t epochs = run.limits.episodes / run.vec.num_envs;
+  if (!run.type.batched || run.limits.episodes == 0 || epochs >= kFewEpochs) return;
+  log::warn(fmt::format("{} episodes of {} envs are {}, too few to learn much: raise --episodes to "
+                        "{}, or say --epochs {}",
+                        run.limits.episodes, run.vec.num_envs, counted(epochs, "epoch"),
+                        kFewEpochs * run.vec.num_envs, kFewEpochs));
+}
+
 void print_begin(const Run& run) {
   say(run_header(run.config(), run.trainer().shape()) + "\n");
+  say(fmt::format("memory: {:.0f} MB, of it {:.1f} MB for rollouts\n",
+                  static_cast<double>(resident_bytes()) * 1e-6,
+                  static_cast<double>(run.trainer().rollout_bytes()) * 1e-6));
+  warn_of_few_epochs(run.config());
   if (const int64_t steps = run.trainer().progress().steps; steps > 0) {
     say(fmt::format("going on after {} steps\n", steps));
   }

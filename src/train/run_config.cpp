@@ -39,6 +39,7 @@ Schema RunConfig::schema(const EnvType& type) {
   schema.integer("seed", 0, {0, INT64_MAX}, "of everything that is drawn")
       .integer("steps", 1'000'000, {0, INT64_MAX}, "steps of all envs together; 0: no limit")
       .integer("episodes", 0, {0, INT64_MAX}, "episodes of all envs together; 0: no limit")
+      .integer("epochs", 0, {0, INT64_MAX}, "rollouts, each with its update; 0: no limit")
       .number("duration_s", 0, {0, 1e9}, "seconds of wall time; 0: no limit")
       .integer("horizon", 128, {1, 1'000'000}, "steps of each env between updates")
       .choice("algo", "ppo", {"ppo"}, "the learning algorithm")
@@ -74,9 +75,10 @@ RunConfig::RunConfig(const EnvType& type, const Config& config)
   seed = static_cast<uint64_t>(config.get_integer("seed"));
   limits = {.steps = config.get_integer("steps"),
             .episodes = config.get_integer("episodes"),
+            .epochs = config.get_integer("epochs"),
             .duration_s = config.get_number("duration_s")};
-  if (limits.steps == 0 && limits.episodes == 0 && limits.duration_s == 0) {
-    throw Error(ErrorCode::kUsage, "one of steps, episodes and duration_s must be above 0");
+  if (limits.steps == 0 && limits.episodes == 0 && limits.epochs == 0 && limits.duration_s == 0) {
+    throw Error(ErrorCode::kUsage, "one of steps, episodes, epochs and duration_s must be above 0");
   }
   algo = config.get_text("algo");
   policy = config.get_text("policy");

@@ -15,6 +15,7 @@ namespace flotilla {
 struct RunLimits {
   // The run ends with the first update that reaches one of them; 0: no such limit.
   int64_t steps = 0, episodes = 0;
+  int64_t epochs = 0;  // rollouts with their updates
   double duration_s = 0;
 };
 

@@ -49,6 +49,7 @@ double Trainer::fraction() const {
   };
   consider(static_cast<double>(progress_.steps), static_cast<double>(run_.limits.steps));
   consider(static_cast<double>(progress_.episodes), static_cast<double>(run_.limits.episodes));
+  consider(static_cast<double>(progress_.updates), static_cast<double>(run_.limits.epochs));
   consider(progress_.wall_s, run_.limits.duration_s);
   return std::min(most, 1.0);
 }

@@ -78,6 +78,7 @@ class Trainer {
   void add_checkpoint_time(double seconds) { timing_.checkpoint_s += seconds; }
   std::string params_sha256() const { return sha256(policy_->parameters()); }
   RunShape shape() const;
+  size_t rollout_bytes() const { return vec_->arena().bytes(); }
   double cpu_seconds() const { return vec_->cpu_seconds(); }
 
  private:

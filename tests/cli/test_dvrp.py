@@ -341,6 +341,99 @@ class Oracle(DvrpTest):
                       self.train("--out", "more", "--customers", 31, status=2).stderr)
 
 
+class Negotiation(DvrpTest):
+    """A negotiator of six requests a day, hardly trained."""
+
+    SMALL = ("--customers", "6", "--num-envs", "16", "horizon=6", "ppo.minibatch_size=48",
+             "net.hidden=16", "advice.every=2", "eval.every=2", "eval.episodes=4")
+
+    def train(self, *arguments, status=0):
+        command = [BINARY, "train", "dvrp", "--out", "run", *self.SMALL, *arguments]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True,
+                              timeout=TIMEOUT_S)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def metrics(self):
+        return [json.loads(line) for line in
+                (self.folder / "run/metrics.jsonl").read_text().splitlines()]
+
+    def test_a_run_is_judged_shown_and_goes_on(self):
+        self.train("--epochs", "6")
+        lines = self.metrics()
+        self.assertEqual([line["update"] for line in lines], list(range(1, 7)))
+        last = lines[-1]
+        for name in ("env/cost", "env/baseline_cost", "env/saving_pct", "env/saving_pct_ci95",
+                     "env/accepted", "env/accepted_nonzero", "env/offered_nonzero", "env/failed",
+                     "eval/saving_pct_ci95", "losses/policy_loss", "losses/entropy",
+                     "schedule/epsilon", "time/stage_s", "time/step_s", "time/update_s",
+                     "flexibility/right", "flexibility/answers"):
+            self.assertIn(name, last)
+        self.assertEqual(last["flexibility/answers"], 6 * 16 * 6)
+        self.assertGreater(last["flexibility/right"], lines[0]["flexibility/right"])
+
+        judged = self.json_of("eval", "run", "--instances", 12, "--iterations", 200)
+        self.assertEqual(judged, self.json_of("eval", "run", "--instances", 12, "--iterations", 200,
+                                              "--threads", 1))
+        self.assertEqual(judged["instances"], 12)
+        self.assertLessEqual(judged["ceiling"], min(judged["baseline"], judged["trained"],
+                                                    judged["random_allowed"]) + 1e-6)
+        self.assertAlmostEqual(judged["share_of_ceiling"],
+                               judged["saving_pct"] / judged["ceiling_saving_pct"])
+        self.assertGreater(judged["saving_ci95"], 0)
+        self.assertGreater(judged["acceptance"], 0.5)
+        table = self.call("eval", "run", "--instances", 4, "--iterations", 50, "--no-ceiling")
+        self.assertIn("random allowed offers", table.stdout)
+        self.assertNotIn("S*", table.stdout)
+
+        self.call("show", "run", "--day", 2, "--out", "day.svg")
+        text = "".join(ElementTree.parse(self.folder / "day.svg").getroot().itertext())
+        self.assertIn("After negotiation", text)
+
+        policy = "run/checkpoints/step_576/model.safetensors"
+        alone = self.json_of("eval", policy, "--instances", 12, "--iterations", 200)
+        self.assertEqual({**alone, "policy": ""}, {**judged, "policy": ""})
+
+    def test_what_is_no_negotiator_is_refused(self):
+        subprocess.run([BINARY, "train", "cartpole", "--steps", "8192", "--out", "pole"],
+                       cwd=self.folder, capture_output=True, check=True, timeout=TIMEOUT_S)
+        self.assertIn("is of 'cartpole', not of dvrp", self.refused("eval", "pole", status=2))
+        self.assertIn("no run or policy file 'nothing'", self.refused("eval", "nothing", status=2))
+        self.assertIn("--routes and --data are for instances",
+                      self.refused("show", "pole", "--data", "x", "--out", "a.svg", status=2))
+
+    def test_few_epochs_are_warned_of(self):
+        self.assertIn("64 episodes of 16 envs are 4 epochs, too few to learn much: raise --episodes "
+                      "to 800, or say --epochs 50", self.train("--episodes", "64").stderr)
+
+    def test_updates_every_second_episode(self):
+        self.train("--policy-update-interval", "2", "--epochs", "2")
+        self.assertEqual(self.metrics()[-1]["step"], 2 * 2 * 6 * 16)
+
+    def test_lessons_without_enough_answers_are_skipped_with_the_reason(self):
+        done = self.train("--epochs", "4", "advice.batch=500")
+        self.assertIn('flexibility: nothing learnt why="192 records, fewer than the 500 of a batch"',
+                      done.stderr)
+        self.assertEqual(self.metrics()[-1]["flexibility/loss"], 0)
+
+    def test_scaling(self):
+        table = self.json_of("scaling", "--num-envs", "1,4", "--epochs", 1, "customers=3",
+                             "horizon=3", "net.hidden=8")
+        self.assertEqual([row["num_envs"] for row in table["rows"]], [1, 4])
+        for row in table["rows"]:
+            self.assertEqual(row["samples_per_epoch"], 3 * row["num_envs"])
+            self.assertAlmostEqual(row["samples_per_s"] * row["epoch_s"], row["samples_per_epoch"])
+            self.assertGreater(row["epoch_s"], row["oracle_s"])
+            self.assertGreater(row["update_s"], 0)
+            self.assertGreater(row["peak_rss_mb"], 1)
+        self.assertEqual(table["rows"][0]["speedup"], 1)
+
+    def test_scaling_refuses_what_it_cannot_train(self):
+        done = self.call("scaling", "--recipe", "cartpole", "--num-envs", "1", status=2)
+        self.assertIn("--recipe: 'cartpole' is not of dvrp", done.stderr)
+        self.call("scaling", "--num-envs", "0", status=2)
+
+
 def main():
     global BINARY
     parser = argparse.ArgumentParser()

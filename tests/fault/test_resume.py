@@ -36,7 +36,8 @@ class Setting:
 
 
 def settings(steps):
-    """Cartpole with as many steps as asked for; with fewer, pendulum with its normalisers in every back end, and cage2."""
+    """Cartpole with as many steps as asked for; with fewer, pendulum with its normalisers in every back end, cage2, and
+    dvrp with what it learns about its travellers."""
     yield Setting("cartpole", "cartpole", steps, [f"--checkpoint-every={max(steps // 25, 1)}"])
     fewer = max(steps // 8, 4096)
     for backend in ("serial", "threads", "processes"):
@@ -45,6 +46,10 @@ def settings(steps):
                        "eval.episodes=4"])
     yield Setting("cage2", "cage2", fewer,
                   [f"--checkpoint-every={max(fewer // 25, 1)}", "--num-envs=32", "horizon=50", "eval.episodes=32"])
+    few = max(steps // 100, 2048)
+    yield Setting("dvrp", "dvrp", few,
+                  [f"--checkpoint-every={max(few // 25, 1)}", "--customers=8", "--num-envs=16", "horizon=12",
+                   "ppo.minibatch_size=96", "advice.every=3", "eval.every=5", "eval.episodes=8"])
 
 
 def run(command):
