@@ -13,7 +13,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # g++ 12 and 13 see overlaps and bounds errors in std::string and fmt that are not there (GCC bug
   # 105651 and its like); the sanitizers look for the real ones.
   target_compile_options(flotilla_flags INTERFACE -Wno-restrict -Wno-array-bounds
-                                                  -Wno-stringop-overflow)
+                                                  -Wno-stringop-overflow -Wno-stringop-overread)
 endif()
 if(FLOTILLA_SANITIZE)
   target_compile_options(flotilla_flags INTERFACE -fsanitize=${FLOTILLA_SANITIZE}

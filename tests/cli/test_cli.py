@@ -860,7 +860,8 @@ class Train(TrainTest):
                               "--threads", 2)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stderr, r"\A32 x cartpole, threads back end, 2 threads; ppo, "
-                                        r"4-64-64 tanh, fused \w+ \(policy=auto\); seed 7\n\Z")
+                                        r"4-64-64 tanh, fused \w+ \(policy=auto\); seed 7\n"
+                                        r"memory: \d+ MB, of it \d+\.\d MB for rollouts\n\Z")
         self.assertRegex(result.stdout, r"\A2048 steps, \d+ episodes, 2 updates in ")
         for name in ("total", "  collect", "    step", "    infer", "    wait", "  learn",
                      "    gae", "    update", "  eval", "  other"):
@@ -939,7 +940,7 @@ class TrainRefusals(TrainTest):
                 ("net.hidden=", f"{hidden} '' in ''"),
                 ("net.squash=true", "net.squash: only continuous actions can be squashed, those of "
                                     "'cartpole' are Discrete(2)"),
-                ("steps=0", "one of steps, episodes and duration_s must be above 0")):
+                ("steps=0", "one of steps, episodes, epochs and duration_s must be above 0")):
             with self.subTest(setting=setting):
                 self.refuse("cartpole", [setting], message)
         self.refuse("cartpole", ["ppo.minibatch_size=0", "ppo.minibatches=2000"],
