@@ -136,10 +136,7 @@ struct SolveArguments {
 void solve(const SolveArguments& arguments) {
   const dvrp::Data data = dvrp_data_of(arguments.data);
   const dvrp::Instance instance = read_dvrp_instance(arguments.file, data);
-  const dvrp::Solution solution = dvrp::solve(instance, arguments.options);
-  if (!std::isfinite(solution.cost)) {
-    throw Error(ErrorCode::kData, arguments.file + ": a request cannot even be served alone");
-  }
+  const dvrp::Solution solution = solve_dvrp_instance(arguments.file, instance, arguments.options);
   if (const std::string fault = fault_of(instance, solution.routes); !fault.empty()) {
     throw Error(ErrorCode::kInternal, "the solver's routes break a rule: " + fault);
   }
@@ -183,6 +180,18 @@ void add_solve(CLI::App& dvrp) {
 
 constexpr size_t kLargestFile = size_t{64} << 20u;
 
+// "request 3", "requests 3, 7": those that no vehicle can serve, even alone.
+std::string unserveable(const dvrp::Instance& instance) {
+  std::vector<std::string> numbers;
+  for (size_t i = 0; i < instance.requests.size(); ++i) {
+    const dvrp::Instance alone{.city = instance.city, .requests = {instance.requests[i]}};
+    if (!std::isfinite(dvrp::solve(alone, {.iterations = 0}).cost)) {
+      numbers.push_back(std::to_string(i + 1));
+    }
+  }
+  return (numbers.size() == 1 ? "request " : "requests ") + join(numbers, ", ");
+}
+
 }  // namespace
 
 dvrp::Data dvrp_data_of(const std::string& directory) {
@@ -191,6 +200,14 @@ dvrp::Data dvrp_data_of(const std::string& directory) {
 
 dvrp::Instance read_dvrp_instance(const std::string& path, const dvrp::Data& data) {
   return decode_instance(read_whole_file(path, kLargestFile), path, data);
+}
+
+dvrp::Solution solve_dvrp_instance(const std::string& path, const dvrp::Instance& instance,
+                                   const dvrp::SolveOptions& options) {
+  dvrp::Solution solution = dvrp::solve(instance, options);
+  if (std::isfinite(solution.cost)) return solution;
+  throw Error(ErrorCode::kData,
+              fmt::format("{}: cannot be served, even alone: {}", path, unserveable(instance)));
 }
 
 std::vector<dvrp::Route> read_dvrp_routes(const std::string& path) {

@@ -10,6 +10,7 @@
 #include "flotilla/domains/dvrp/instance_file.h"
 #include "flotilla/domains/dvrp/negotiation.h"
 #include "flotilla/domains/dvrp/routes.h"
+#include "flotilla/domains/dvrp/solver.h"
 #include "flotilla/nn/policy_file.h"
 
 namespace flotilla {
@@ -22,6 +23,9 @@ dvrp::Data dvrp_data_of(const std::string& directory);
 
 // Throw Error(kData) that names the file.
 dvrp::Instance read_dvrp_instance(const std::string& path, const dvrp::Data& data);
+// The file is the instance's; the requests that cannot be served are named, too.
+dvrp::Solution solve_dvrp_instance(const std::string& path, const dvrp::Instance& instance,
+                                   const dvrp::SolveOptions& options);
 std::vector<dvrp::Route> read_dvrp_routes(const std::string& path);
 
 // A policy that negotiates, with its environment, which knows what it knew in training.

@@ -124,10 +124,6 @@ Json in_child(const F& function) {
 
 void scale(const Program& program, const ScalingArguments& arguments) {
   Json rows = Json::array();
-  if (!arguments.json) {
-    fmt::print("{:>6}{:>15}{:>11}{:>12}{:>10}{:>11}{:>11}{:>13}\n", "envs", "samples/epoch",
-               "epoch s", "samples/s", "speed-up", "oracle s", "update s", "peak RSS MB");
-  }
   for (const int num_envs : arguments.num_envs) {
     say(fmt::format("training with {} envs\n", num_envs));
     Json row = in_child(
@@ -138,6 +134,10 @@ void scale(const Program& program, const ScalingArguments& arguments) {
     row["speedup"] = number("samples_per_s") / first;
     rows.push_back(row);
     if (arguments.json) continue;
+    if (rows.size() == 1) {
+      fmt::print("{:>6}{:>15}{:>11}{:>12}{:>10}{:>11}{:>11}{:>13}\n", "envs", "samples/epoch",
+                 "epoch s", "samples/s", "speed-up", "oracle s", "update s", "peak RSS MB");
+    }
     fmt::print("{:>6}{:>15}{:>11.3f}{:>12.0f}{:>9.1f}x{:>11.3f}{:>11.3f}{:>13.0f}\n", num_envs,
                row["samples_per_epoch"].get<int64_t>(), number("epoch_s"), number("samples_per_s"),
                number("speedup"), number("oracle_s"), number("update_s"), number("peak_rss_mb"));

@@ -2,7 +2,6 @@
 // after it was negotiated.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <filesystem>
 #include <memory>
 
@@ -13,7 +12,6 @@
 #include "flotilla/domains/dvrp/day_figure.h"
 #include "flotilla/domains/dvrp/days.h"
 #include "flotilla/domains/dvrp/route_figure.h"
-#include "flotilla/domains/dvrp/solver.h"
 
 namespace flotilla {
 namespace {
@@ -25,14 +23,6 @@ struct ShowArguments {
   uint64_t seed = 9999;
 };
 
-dvrp::Solution solved(const ShowArguments& arguments, const dvrp::Instance& instance) {
-  dvrp::Solution solution = solve(instance, arguments.options);
-  if (!std::isfinite(solution.cost)) {
-    throw Error(ErrorCode::kData, arguments.what + ": a request cannot even be served alone");
-  }
-  return solution;
-}
-
 std::vector<dvrp::Route> routes_of(const ShowArguments& arguments, const dvrp::Instance& instance) {
   if (!arguments.routes.empty()) {
     std::vector<dvrp::Route> routes = read_dvrp_routes(arguments.routes);
@@ -41,7 +31,7 @@ std::vector<dvrp::Route> routes_of(const ShowArguments& arguments, const dvrp::I
     }
     return routes;
   }
-  return solved(arguments, instance).routes;
+  return solve_dvrp_instance(arguments.what, instance, arguments.options).routes;
 }
 
 std::string day_figure(const Program& program, const ShowArguments& arguments) {
@@ -53,10 +43,12 @@ std::string day_figure(const Program& program, const ShowArguments& arguments) {
       read_negotiator(program.registry, arguments.what, arguments.checkpoint);
   ThreadPool pool(cpu_count());
   const dvrp::Day day = play_days(*trained.env, dvrp::policy_negotiator(*trained.policy),
-                                  arguments.day + 1, arguments.seed, pool)
+                                  {arguments.day, arguments.day + 1}, arguments.seed, pool)
                             .back();
-  const dvrp::Solution before = solved(arguments, day.asked);
-  const dvrp::Solution after = solved(arguments, day.granted);
+  const auto routed = [&arguments](const dvrp::Instance& instance) {
+    return solve_dvrp_instance(arguments.what, instance, arguments.options);
+  };
+  const dvrp::Solution before = routed(day.asked), after = routed(day.granted);
   return day_svg(trained.env->data(), {day.asked, before.routes}, {day.granted, after.routes});
 }
 

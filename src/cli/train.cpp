@@ -84,10 +84,11 @@ constexpr int64_t kFewEpochs = 50;
 void warn_of_few_epochs(const RunConfig& run) {
   const int64_t epochs = run.limits.episodes / run.vec.num_envs;
   if (!run.type.batched || run.limits.episodes == 0 || epochs >= kFewEpochs) return;
-  log::warn(fmt::format("{} episodes of {} envs are {}, too few to learn much: raise --episodes to "
-                        "{}, or say --epochs {}",
-                        run.limits.episodes, run.vec.num_envs, counted(epochs, "epoch"),
-                        kFewEpochs * run.vec.num_envs, kFewEpochs));
+  log::warn(
+      fmt::format("{} episodes of {} envs are {}, too few to learn much: raise --episodes to "
+                  "{}, or say --epochs {}",
+                  run.limits.episodes, run.vec.num_envs, counted(epochs, "epoch"),
+                  kFewEpochs * run.vec.num_envs, kFewEpochs));
 }
 
 void print_begin(const Run& run) {

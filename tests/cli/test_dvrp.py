@@ -75,6 +75,15 @@ class Instances(DvrpTest):
                  for name in ("full.json", "plain.json")]
         self.assertEqual(*costs)
 
+    def test_requests_that_cannot_be_served_are_named(self):
+        self.call("instance", "--customers", 4, "--out", "four.json")
+        instance = json.loads((self.folder / "four.json").read_text())
+        for request in instance["requests"][1:3]:
+            request["pickup"] = [0, 0.5]
+        self.write("four.json", instance)
+        self.assertEqual(self.refused("solve", "four.json"),
+                         "four.json: cannot be served, even alone: requests 2, 3")
+
 
 class Check(DvrpTest):
     def setUp(self):
@@ -107,10 +116,10 @@ class Check(DvrpTest):
         self.assertRegex(fault["fault"], r"^request \d is not served$")
         self.write("routes.json", {"routes": [first[::-1], *self.solved["routes"][1:]]})
         self.assertRegex(self.call("check", "eight.json", "routes.json", status=1).stdout,
-                         r"^fault: route 0: ")
+                         r"^fault: route 1: ")
         self.write("routes.json", {"routes": [[99]]})
         self.assertEqual(self.json_of("check", "eight.json", "routes.json", status=1),
-                         {"ok": False, "fault": "route 0: there is no node 99"})
+                         {"ok": False, "fault": "route 1: there is no node 99"})
 
     def test_files_that_are_no_routes(self):
         self.write("routes.json", "[1, 2")
@@ -118,7 +127,7 @@ class Check(DvrpTest):
                          "routes.json: is not JSON")
         self.write("routes.json", {"routes": [["1"]]})
         self.assertEqual(self.refused("check", "eight.json", "routes.json"),
-                         "routes.json: route 0: expected a list of nodes")
+                         "routes.json: route 1: expected a list of nodes")
         self.assertIn("none.json", self.refused("check", "eight.json", "none.json"))
 
 
@@ -256,7 +265,7 @@ class Pictures(DvrpTest):
         self.write("routes.json", {"routes": [[1, 2]]})
         self.assertEqual(self.refused("show", "eight.json", "--routes", "routes.json", "--out",
                                       "a.svg"),
-                         "routes.json: breaks a rule: request 1 is not served")
+                         "routes.json: breaks a rule: request 2 is not served")
         self.assertFalse((self.folder / "a.svg").exists())
 
 

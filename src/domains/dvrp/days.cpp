@@ -110,12 +110,12 @@ Negotiator policy_negotiator(const Policy& policy) {
   };
 }
 
-std::vector<Day> play_days(const Negotiation& env, const Negotiator& negotiator, int count,
+std::vector<Day> play_days(const Negotiation& env, const Negotiator& negotiator, Span numbers,
                            uint64_t seed, ThreadPool& pool) {
   const auto stage = env.make_stage(pool);
   std::vector<Day> days;
-  for (int first = 0; first < count; first += kDaysAtOnce) {
-    const int some = std::min(kDaysAtOnce, count - first);
+  for (int first = numbers.begin; first < numbers.end; first += kDaysAtOnce) {
+    const int some = std::min(kDaysAtOnce, numbers.end - first);
     Table table(env, first, some, seed);
     for (int step = 0; step < env.customers(); ++step) {
       if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");

@@ -34,9 +34,9 @@ Negotiator random_negotiator(uint64_t seed);
 // The likeliest action of a policy, which must outlive it.
 Negotiator policy_negotiator(const Policy& policy);
 
-// Days number 0 to count - 1 of `seed`. REQUIRES: `env` outlives them. Throws
-// Error(kInterrupted), and Error(kEnvironment) for a day without routes.
-std::vector<Day> play_days(const Negotiation& env, const Negotiator& negotiator, int count,
+// Days of `seed`, by their numbers. REQUIRES: `env` outlives them. Throws Error(kInterrupted), and
+// Error(kEnvironment) for a day without routes.
+std::vector<Day> play_days(const Negotiation& env, const Negotiator& negotiator, Span numbers,
                            uint64_t seed, ThreadPool& pool);
 
 }  // namespace flotilla::dvrp

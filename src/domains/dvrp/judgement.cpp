@@ -82,7 +82,7 @@ Judgement judge(const Negotiation& env, const Policy& policy, const Referee& ref
   };
   const auto played = [&](const Negotiator& negotiator, const char* who) {
     say(fmt::format("negotiating {} days: {}", options.days, who));
-    return play_days(env, negotiator, options.days, options.seed, pool);
+    return play_days(env, negotiator, {0, options.days}, options.seed, pool);
   };
   const std::vector<Day> random = played(random_negotiator(options.seed), "random allowed offers");
   const std::vector<Day> trained = played(policy_negotiator(policy), "the policy");

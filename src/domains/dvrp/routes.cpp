@@ -25,7 +25,7 @@ class Inspector {
       if (std::string fault = serve(node); !fault.empty()) return fault;
     }
     if (!on_board_.empty()) {
-      return fmt::format("request {} is never dropped off", on_board_.front());
+      return fmt::format("request {} is never dropped off", on_board_.front() + 1);
     }
     return drive_to(0);
   }
@@ -48,13 +48,13 @@ class Inspector {
     const int request = Instance::request_of(node);
     if (Instance::is_pickup(node)) {
       if (++served_[static_cast<size_t>(request)] > 1) {
-        return fmt::format("request {} is picked up twice", request);
+        return fmt::format("request {} is picked up twice", request + 1);
       }
       on_board_.push_back(request);
-      return on_board_.size() <= kCapacity ? "" : fmt::format("full at request {}", request);
+      return on_board_.size() <= kCapacity ? "" : fmt::format("full at request {}", request + 1);
     }
     if (std::erase(on_board_, request) == 0) {
-      return fmt::format("request {} is dropped off without being on board", request);
+      return fmt::format("request {} is dropped off without being on board", request + 1);
     }
     return "";
   }
@@ -85,11 +85,11 @@ std::string fault_of(const Instance& instance, const std::vector<Route>& routes)
   std::vector<int> served(instance.requests.size());
   for (size_t i = 0; i < routes.size(); ++i) {
     const std::string fault = Inspector(instance, served).inspect(routes[i]);
-    if (!fault.empty()) return fmt::format("route {}: {}", i, fault);
+    if (!fault.empty()) return fmt::format("route {}: {}", i + 1, fault);
   }
   const auto missing = std::ranges::find(served, 0);
   if (missing == served.end()) return "";
-  return fmt::format("request {} is not served", missing - served.begin());
+  return fmt::format("request {} is not served", missing - served.begin() + 1);
 }
 
 }  // namespace flotilla::dvrp

@@ -14,7 +14,7 @@ std::vector<Route> decode_routes(const std::string& text, const std::string& pat
   std::vector<Route> routes;
   for (const auto& each : fields.list("routes")) {
     const auto refuse = [&] {
-      fields.refuse(fmt::format("route {}: expected a list of nodes", routes.size()));
+      fields.refuse(fmt::format("route {}: expected a list of nodes", routes.size() + 1));
     };
     if (!each.is_array()) refuse();
     Route route;

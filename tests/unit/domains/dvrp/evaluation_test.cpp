@@ -84,7 +84,7 @@ TEST(Grades, AreNotGivenToToursThatBreakARule) {
   OneByOne router;
   router.forgets_ = true;
   EXPECT_EQ(flotilla::test::error_text(ErrorCode::kCheckFailed, [&] { grade(router, exam); }),
-            "a tour breaks a rule: request 9 is not served");
+            "a tour breaks a rule: request 10 is not served");
 }
 
 TEST(Assets, TheOracleComesWithTheProgram) {

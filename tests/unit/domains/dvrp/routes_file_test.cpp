@@ -50,10 +50,10 @@ TEST(RouteFiles, AreRoutesOfAnySolver) {
   };
   EXPECT_EQ(refusal("[[1, 2]]"), "file: is no object");
   EXPECT_EQ(refusal("{}"), "file: 'routes' is missing or wrong");
-  EXPECT_EQ(refusal(R"({"routes": [[1, 2], 3]})"), "file: route 1: expected a list of nodes");
-  EXPECT_EQ(refusal(R"({"routes": [[1, -2]]})"), "file: route 0: expected a list of nodes");
-  EXPECT_EQ(refusal(R"({"routes": [[1, 2.5]]})"), "file: route 0: expected a list of nodes");
-  EXPECT_EQ(refusal(R"({"routes": [[4294967297]]})"), "file: route 0: expected a list of nodes");
+  EXPECT_EQ(refusal(R"({"routes": [[1, 2], 3]})"), "file: route 2: expected a list of nodes");
+  EXPECT_EQ(refusal(R"({"routes": [[1, -2]]})"), "file: route 1: expected a list of nodes");
+  EXPECT_EQ(refusal(R"({"routes": [[1, 2.5]]})"), "file: route 1: expected a list of nodes");
+  EXPECT_EQ(refusal(R"({"routes": [[4294967297]]})"), "file: route 1: expected a list of nodes");
 }
 
 // 41 / 60 is not exact in floats, and their sums are less so: this checker must not mind.

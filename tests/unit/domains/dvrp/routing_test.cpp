@@ -88,13 +88,13 @@ TEST(RouteChecker, FindsWhatBreaksARule) {
     return fault_of(instance, routes);
   };
   EXPECT_EQ(fault({{1, 3, 2, 4}, {5, 6}}), "");
-  EXPECT_EQ(fault({{1, 3, 2, 4}}), "request 2 is not served");
-  EXPECT_EQ(fault({{1, 2, 3}, {5, 6}}), "route 0: request 1 is never dropped off");
-  EXPECT_EQ(fault({{1, 2, 3}, {4, 5, 6}}), "route 0: request 1 is never dropped off");
+  EXPECT_EQ(fault({{1, 3, 2, 4}}), "request 3 is not served");
+  EXPECT_EQ(fault({{1, 2, 3}, {5, 6}}), "route 1: request 2 is never dropped off");
+  EXPECT_EQ(fault({{1, 2, 3}, {4, 5, 6}}), "route 1: request 2 is never dropped off");
   EXPECT_EQ(fault({{1, 2}, {4, 3, 5, 6}}),
-            "route 1: request 1 is dropped off without being on board");
-  EXPECT_EQ(fault({{1, 2, 3, 4}, {5, 6, 1, 2}}), "route 1: request 0 is picked up twice");
-  EXPECT_EQ(fault({{1, 2, 7}}), "route 0: there is no node 7");
+            "route 2: request 2 is dropped off without being on board");
+  EXPECT_EQ(fault({{1, 2, 3, 4}, {5, 6, 1, 2}}), "route 2: request 1 is picked up twice");
+  EXPECT_EQ(fault({{1, 2, 7}}), "route 1: there is no node 7");
   instance.requests[1].dropoff = {100, 101};
   EXPECT_NE(fault({{1, 2, 3, 4}, {5, 6}}).find("its window ends at 101"), std::string::npos);
 }
@@ -106,7 +106,7 @@ TEST(RouteChecker, CountsWhoIsOnBoard) {
   Route route;
   for (int i = 0; i < 9; ++i) route.push_back(Instance::pickup_of(i));
   for (int i = 0; i < 9; ++i) route.push_back(Instance::pickup_of(i) + 1);
-  EXPECT_EQ(fault_of(instance, {route}), "route 0: full at request 8");
+  EXPECT_EQ(fault_of(instance, {route}), "route 1: full at request 9");
 }
 
 // The least cost of all routes, by trying every next node.
