@@ -224,11 +224,12 @@ TrainedNegotiator read_negotiator(const Registry& registry, const std::string& p
   const EnvType& type = env_of(registry, file);
   const Config config = env_config_of(file, type);
   auto env = std::make_unique<dvrp::Negotiation>(config);
-  if (env->memory() != nullptr) env->memory()->set_knowledge(file.origin.knowledge);
-  return {.origin = file.tensors.origin,
-          .data = config.get_text("data"),
-          .env = std::move(env),
-          .policy = make_policy(file, type.make_kernel(config, 0)->spec(), {})};
+  give_knowledge(file, env->memory());
+  return {
+      .origin = file.tensors.origin,
+      .data = config.get_text("data"),
+      .env = std::move(env),
+      .policy = make_policy(file, type.make_kernel(config, file.origin.time_limit)->spec(), {})};
 }
 
 void add_dvrp_command(CLI::App& app, Program& program) {

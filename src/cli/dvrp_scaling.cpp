@@ -2,15 +2,19 @@
 //
 // Each number of envs is measured in a process of its own, so that its peak of memory is its own.
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "flotilla/cli/dvrp.h"
 #include "flotilla/cli/status_line.h"
+#include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
 #include "flotilla/train/recipes.h"
@@ -23,9 +27,11 @@ using Json = nlohmann::ordered_json;
 
 struct ScalingArguments {
   std::vector<int> num_envs = {1, 64, 256};
-  std::string recipe = "dvrp", device = "cpu";
+  std::string recipe = "dvrp";
+  std::optional<std::string> device;
+  std::optional<int> threads;
   std::vector<std::string> overrides;
-  int threads = cpu_count(), epochs = 3;
+  int epochs = 3;
   bool json = false;
 };
 
@@ -43,9 +49,11 @@ RunConfig run_of(const Registry& registry, const ScalingArguments& arguments, in
     throw Error(ErrorCode::kUsage, "--recipe: '" + arguments.recipe + "' is not of dvrp");
   }
   config.set("num_envs", std::to_string(num_envs));
-  config.set("threads", std::to_string(arguments.threads));
-  config.set("device", arguments.device);
-  config.set("env.oracle.device", arguments.device);
+  if (arguments.threads) config.set("threads", std::to_string(*arguments.threads));
+  if (arguments.device) {
+    config.set("device", *arguments.device);
+    config.set("env.oracle.device", *arguments.device);
+  }
   config.set("steps", std::to_string(INT64_MAX));
   config.set("eval.episodes", "0");
   config.set("eval.every", "0");
@@ -66,9 +74,10 @@ Json measured(const RunConfig& run, const ScalingArguments& arguments) {
   while (static_cast<int>(epoch_s.size()) < arguments.epochs || total < kLeastSeconds) {
     if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
     const Timing before = trainer.timing();
+    const uint64_t start = now_ns();
     trainer.iterate();
+    epoch_s.push_back(static_cast<double>(now_ns() - start) * 1e-9);
     const Timing now = trainer.timing();
-    epoch_s.push_back(now.total_s() - before.total_s());
     oracle_s.push_back(now.stage_s - before.stage_s);
     update_s.push_back(now.update_s - before.update_s);
     total += epoch_s.back();
@@ -81,7 +90,9 @@ Json measured(const RunConfig& run, const ScalingArguments& arguments) {
           {"oracle_s", median(oracle_s)},
           {"update_s", median(update_s)},
           {"peak_rss_mb", static_cast<double>(peak_resident_bytes()) * 1e-6},
-          {"epochs", epoch_s.size()}};
+          {"epochs", epoch_s.size()},
+          {"threads", run.threads},
+          {"device", run.device}};
 }
 
 // What the function returns, from a process of its own. What it throws ends that one, and its
@@ -93,6 +104,7 @@ Json in_child(const F& function) {
   const pid_t child = ::fork();
   if (child < 0) throw_errno(ErrorCode::kInternal, "cannot start a process");
   if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read what it finds
     Json result;
     try {
       result = function();
@@ -109,11 +121,14 @@ Json in_child(const F& function) {
   ::close(ends[1]);
   std::string text;
   char buffer[4096];
-  for (ssize_t n = 0; (n = ::read(ends[0], buffer, sizeof(buffer))) > 0;) {
-    text.append(buffer, static_cast<size_t>(n));
+  for (ssize_t n = 1; n != 0 && !interrupted();) {
+    n = ::read(ends[0], buffer, sizeof(buffer));  // a signal ends it, too
+    if (n > 0) text.append(buffer, static_cast<size_t>(n));
   }
   ::close(ends[0]);
+  if (interrupted()) ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
+  if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
   Json result = Json::parse(text, nullptr, false);
   if (!result.is_object()) throw Error(ErrorCode::kInternal, "the process that measures died");
   if (result.contains("error")) {
@@ -144,12 +159,8 @@ void scale(const Program& program, const ScalingArguments& arguments) {
     std::fflush(stdout);
   }
   if (!arguments.json) return;
-  const Json json = {{"rows", rows},
-                     {"recipe", arguments.recipe},
-                     {"device", arguments.device},
-                     {"threads", arguments.threads},
-                     {"cpu", cpu_model()},
-                     {"cores", cpu_count()}};
+  const Json json = {
+      {"rows", rows}, {"recipe", arguments.recipe}, {"cpu", cpu_model()}, {"cores", cpu_count()}};
   fmt::print("{}\n", json.dump());
 }
 

@@ -92,7 +92,13 @@ void add_dvrp_show(CLI::App& dvrp, Program& program) {
   command->add_option("--seed", arguments->seed, "of these days (default 9999)");
   command->add_option("--checkpoint", arguments->checkpoint,
                       "of a run: last, best, or a step (default last)");
-  command->callback([&program, arguments] { show(program, *arguments); });
+  command->callback([&program, arguments, command] {
+    for (const char* option : {"--day", "--seed", "--checkpoint"}) {
+      if (command->count(option) == 0 || is_run(arguments->what)) continue;
+      throw Error(ErrorCode::kUsage, fmt::format("{} is for runs and policy files", option));
+    }
+    show(program, *arguments);
+  });
 }
 
 }  // namespace flotilla

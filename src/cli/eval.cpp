@@ -42,7 +42,7 @@ void evaluate(const Program& program, const EvalArguments& arguments) {
   options.seed = eval_seed(arguments.seed.value_or(file.origin.seed));
   options.vec.time_limit = file.origin.time_limit;
   Evaluator evaluator(type, env_config, options);
-  evaluator.set_knowledge(file.origin.knowledge);
+  give_knowledge(file, evaluator.memory());
   const Evaluation eval = evaluator.play(*policy, true);
   if (!arguments.json) return print(eval, env, file, options.deterministic);
   nlohmann::ordered_json json = eval_json(eval, env);

@@ -1,5 +1,8 @@
 #include "flotilla/cli/referee_arguments.h"
 
+#include <fmt/format.h>
+
+#include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
 
 namespace flotilla {
@@ -7,6 +10,7 @@ namespace flotilla {
 RefereeArguments::RefereeArguments() : threads(cpu_count()) {}
 
 void RefereeArguments::add_to(CLI::App& command) {
+  command_ = &command;
   command.add_option("--referee", name, "lns: the own solver (default), or ortools")
       ->check(CLI::IsMember({"lns", "ortools"}));
   command.add_option("--iterations", iterations, "of the own solver (default 5000)")
@@ -20,6 +24,12 @@ void RefereeArguments::add_to(CLI::App& command) {
 }
 
 dvrp::Referee RefereeArguments::make(const std::string& data, ThreadPool& pool) const {
+  const std::vector<std::string> of_ortools = {"--seconds", "--seeds", "--python"};
+  const std::vector<std::string> of_lns = {"--iterations"};
+  for (const std::string& option : name == "lns" ? of_ortools : of_lns) {
+    if (command_->count(option) == 0) continue;
+    throw Error(ErrorCode::kUsage, fmt::format("{} is not for --referee {}", option, name));
+  }
   if (name == "lns") return dvrp::make_solver_referee(iterations, pool);
   OrToolsOptions options = ortools;
   options.data = data;

@@ -8,7 +8,8 @@
 
 namespace flotilla {
 
-struct RefereeArguments {
+class RefereeArguments {
+ public:
   std::string name = "lns";
   int iterations = 5000, threads = 1;
   OrToolsOptions ortools;
@@ -16,7 +17,11 @@ struct RefereeArguments {
   RefereeArguments();
   void add_to(CLI::App& command);
   // `data`: directory of the tables that the instances are of.
+  // Throws Error(kUsage) for an option that is the other referee's.
   dvrp::Referee make(const std::string& data, ThreadPool& pool) const;
+
+ private:
+  const CLI::App* command_ = nullptr;
 };
 
 }  // namespace flotilla

@@ -23,6 +23,7 @@ constexpr size_t kMaxSummary = 1u << 20u;
 
 // "  saving_pct 2.41 +- 0.30" of the episodes that ended last, where people watch such a number.
 std::string headline_of(const EnvSpec& env, const Progress& progress) {
+  if (progress.ended.count == 0) return "";
   for (size_t i = 0; i < progress.ended.metrics.size(); ++i) {
     if (env.metrics[i] != env.headline) continue;
     return fmt::format("  {} {:.2f} +- {:.2f}", env.headline, progress.ended.metrics[i],
@@ -80,15 +81,19 @@ std::unique_ptr<Run> open_run(const Program& program, const RunArguments& argume
 
 constexpr int64_t kFewEpochs = 50;
 
-// Envs that step together end their episodes together: a few episodes of each are a few updates.
+// Days of dvrp are all equally long: a few days of each env are a few updates.
 void warn_of_few_epochs(const RunConfig& run) {
-  const int64_t epochs = run.limits.episodes / run.vec.num_envs;
-  if (!run.type.batched || run.limits.episodes == 0 || epochs >= kFewEpochs) return;
+  if (run.limits.episodes == 0 || run.config.schema().find("env.customers") == nullptr) return;
+  const int64_t length = run.config.get_integer("env.customers");
+  const int64_t rows = int64_t{run.vec.num_envs} * run.horizon;
+  const int64_t epochs = run.limits.episodes * length / rows;
+  if (epochs >= kFewEpochs) return;
   log::warn(
-      fmt::format("{} episodes of {} envs are {}, too few to learn much: raise --episodes to "
-                  "{}, or say --epochs {}",
+      fmt::format("{} episodes of {} envs are {}, too few to learn much: raise --episodes to {}, "
+                  "or say --epochs "
+                  "{}",
                   run.limits.episodes, run.vec.num_envs, counted(epochs, "epoch"),
-                  kFewEpochs * run.vec.num_envs, kFewEpochs));
+                  (kFewEpochs * rows + length - 1) / length, kFewEpochs));
 }
 
 void print_begin(const Run& run) {

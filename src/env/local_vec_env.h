@@ -19,7 +19,7 @@ class LocalVecEnv final : public VecEnv {
               const ArenaLayout& layout);
 
   ThreadPool* team() override { return pool_.threads() > 1 ? &pool_ : nullptr; }
-  double stage_seconds() const override { return static_cast<double>(stage_ns_) * 1e-9; }
+  StageTime stage_time() const override { return stage_time_; }
 
  private:
   struct alignas(64) Share {
@@ -46,7 +46,7 @@ class LocalVecEnv final : public VecEnv {
   Job jobs_[kMaxGroups];
   std::unique_ptr<Watchdog> watchdog_;
   ThreadPool pool_;  // behind all that its threads use: they end before it
-  uint64_t stage_ns_ = 0;
+  StageTime stage_time_;
   std::unique_ptr<KernelStage> stage_;  // null where envs step alone; only wait() uses it
 };
 

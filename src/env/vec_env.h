@@ -80,6 +80,13 @@ Span group_span(int num_envs, int groups, int group);
 // Those of them that lane `lane` out of `lanes` works on.
 Span lane_span(Span group, int lanes, int lane);
 
+struct StageTime {
+  double total_s = 0, waited_s = 0;  // of it, of the calling thread for others of the team
+  StageTime operator-(const StageTime& before) const {
+    return {total_s - before.total_s, waited_s - before.waited_s};
+  }
+};
+
 class VecEnv {
  public:
   virtual ~VecEnv();
@@ -134,7 +141,7 @@ class VecEnv {
   virtual ThreadPool* team() { return nullptr; }
 
   // Spent so far in the common stage of batched envs.
-  virtual double stage_seconds() const { return 0; }
+  virtual StageTime stage_time() const { return {}; }
   // CPU time of this process and the workers.
   virtual double cpu_seconds() const;
   virtual std::vector<pid_t> worker_pids() const { return {}; }

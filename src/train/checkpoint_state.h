@@ -20,7 +20,7 @@ struct BestEvaluation {
 };
 
 struct CheckpointState {
-  static constexpr int kFormat = 1;
+  static constexpr int kFormat = 2;
 
   int64_t step = 0;
   std::string env, spec_sha256;

@@ -108,10 +108,6 @@ Evaluator::Evaluator(const EnvType& type, const Config& env_config, const EvalOp
   rollout_->attach(vec_->arena());
 }
 
-void Evaluator::set_knowledge(std::span<const std::byte> knowledge) {
-  if (vec_ != nullptr && vec_->memory() != nullptr) vec_->memory()->set_knowledge(knowledge);
-}
-
 Evaluation Evaluator::play(const Policy& policy, bool may_stop) {
   if (envs_ == 0) return {};
   const uint64_t start = now_ns();

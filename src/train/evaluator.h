@@ -40,8 +40,8 @@ class Evaluator {
  public:
   Evaluator(const EnvType& type, const Config& env_config, const EvalOptions& options);
 
-  // What the envs are to know (env/memory.h), from their training.
-  void set_knowledge(std::span<const std::byte> knowledge);
+  // For what the envs are to know from their training; null where they know nothing.
+  EnvMemory* memory() const { return vec_ == nullptr ? nullptr : vec_->memory(); }
   // Always the same episodes: starts anew from the seed. `may_stop`: an interrupt ends it by
   // Error(kInterrupted).
   Evaluation play(const Policy& policy, bool may_stop);

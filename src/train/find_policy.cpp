@@ -68,7 +68,19 @@ Config env_config_of(const PolicyFile& file, const EnvType& type) {
   } catch (const Error& error) {
     throw Error(ErrorCode::kData, error.what());
   }
+  for (const Key& key : type.schema.keys()) {
+    if (key.name.ends_with(".device")) config.set(key.name, "cpu");
+  }
   return config;
+}
+
+void give_knowledge(const PolicyFile& file, EnvMemory* memory) {
+  if (memory == nullptr) return;
+  try {
+    memory->set_knowledge(file.origin.knowledge);
+  } catch (const Error& error) {
+    throw Error(error.code(), file.tensors.origin + ": " + error.what());
+  }
 }
 
 }  // namespace flotilla

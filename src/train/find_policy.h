@@ -12,9 +12,12 @@ namespace flotilla {
 // there is none, Error(kData) for a damaged one.
 PolicyFile find_policy(const std::string& path, const std::string& checkpoint);
 
-// The environment that a policy is of, and its settings. Throw Error(kData) for one that the
-// program does not have, or has in another version.
+// The environment that a policy is of, and its settings, for the CPU, wherever it was trained.
+// Throw Error(kData) for one that the program does not have, or has in another version.
 const EnvType& env_of(const Registry& registry, const PolicyFile& file);
 Config env_config_of(const PolicyFile& file, const EnvType& type);
+// Lets envs know what those of the policy's training knew. `memory` may be null. Throws
+// Error(kData) that names the file.
+void give_knowledge(const PolicyFile& file, EnvMemory* memory);
 
 }  // namespace flotilla

@@ -29,6 +29,7 @@ double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - sta
 
 // Keys that say what a run's state looks like, or what its random numbers mean.
 bool is_fixed(const std::string& key) {
+  if (key.ends_with(".device")) return false;
   for (const char* prefix : {"env.", "net."}) {
     if (key.starts_with(prefix)) return true;
   }

@@ -72,18 +72,18 @@ void Trainer::set_crash_dir(const std::string& path) {
 void Trainer::iterate() {
   const double progress = progress_.fraction;
   const uint64_t waited = pool().waited_ns();
-  const double staged = vec_->stage_seconds();
+  const StageTime staged = vec_->stage_time();
   const auto epsilon = static_cast<float>(ppo_->epsilon(progress));
   collector_->collect(epsilon);
   progress_.env_failures += static_cast<int64_t>(vec_->take_failures().size());
   rollout_->require_finite();
   const Collector::Times times = collector_->take_times();
-  const double wait_s = static_cast<double>(pool().waited_ns() - waited) * 1e-9;
+  const StageTime stage = vec_->stage_time() - staged;
+  const double wait_s = static_cast<double>(pool().waited_ns() - waited) * 1e-9 - stage.waited_s;
   timing_.infer_s += times.infer_s;
   timing_.wait_s += wait_s;
-  const double stage_s = vec_->stage_seconds() - staged;
-  timing_.stage_s += stage_s;
-  timing_.step_s += std::max(0.0, times.total_s - times.infer_s - wait_s - stage_s);
+  timing_.stage_s += stage.total_s;
+  timing_.step_s += std::max(0.0, times.total_s - times.infer_s - wait_s - stage.total_s);
   note_episodes();
   scale_rewards();
 
@@ -248,7 +248,7 @@ Evaluation Trainer::evaluate(bool may_stop) {
   if (evaluator_ == nullptr) {
     evaluator_ = std::make_unique<Evaluator>(run_.type, run_.env_config, run_.eval);
   }
-  evaluator_->set_knowledge(knowledge());
+  if (evaluator_->memory() != nullptr) evaluator_->memory()->set_knowledge(knowledge());
   const Evaluation result = evaluator_->play(*policy_, may_stop);
   timing_.eval_s += result.wall_s;
   return result;

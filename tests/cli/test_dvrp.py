@@ -9,9 +9,11 @@ import csv
 import gzip
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 from xml.etree import ElementTree
@@ -408,12 +410,19 @@ class Negotiation(DvrpTest):
                        cwd=self.folder, capture_output=True, check=True, timeout=TIMEOUT_S)
         self.assertIn("is of 'cartpole', not of dvrp", self.refused("eval", "pole", status=2))
         self.assertIn("no run or policy file 'nothing'", self.refused("eval", "nothing", status=2))
+        self.call("instance", "--customers", 3, "--out", "three.json")
+        self.assertEqual(self.refused("show", "three.json", "--day", 1, "--out", "a.svg", status=2),
+                         "--day is for runs and policy files")
         self.assertIn("--routes and --data are for instances",
                       self.refused("show", "pole", "--data", "x", "--out", "a.svg", status=2))
 
     def test_few_epochs_are_warned_of(self):
         self.assertIn("64 episodes of 16 envs are 4 epochs, too few to learn much: raise --episodes "
                       "to 800, or say --epochs 50", self.train("--episodes", "64").stderr)
+        shutil.rmtree(self.folder / "run")
+        self.assertIn("64 episodes of 16 envs are 2 epochs, too few to learn much: raise --episodes "
+                      "to 1600, or say --epochs 50",
+                      self.train("--episodes", "64", "--policy-update-interval", "2").stderr)
 
     def test_updates_every_second_episode(self):
         self.train("--policy-update-interval", "2", "--epochs", "2")
@@ -436,6 +445,23 @@ class Negotiation(DvrpTest):
             self.assertGreater(row["update_s"], 0)
             self.assertGreater(row["peak_rss_mb"], 1)
         self.assertEqual(table["rows"][0]["speedup"], 1)
+        one = self.json_of("scaling", "--num-envs", "1", "--epochs", 1, "customers=3", "horizon=3",
+                           "net.hidden=8", "threads=1")
+        self.assertEqual((one["rows"][0]["threads"], one["rows"][0]["device"]), (1, "cpu"))
+
+    def test_an_interrupted_measurement_ends_at_once(self):
+        with subprocess.Popen([BINARY, "dvrp", "scaling", "--num-envs", "64"], cwd=self.folder,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            process.stderr.readline()
+            time.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual((process.returncode, errors), (130, "flotilla: interrupted\n"))
+
+    def test_options_of_the_other_referee_are_refused(self):
+        self.train("--epochs", "1")
+        self.assertIn("--seconds is not for --referee lns",
+                      self.call("eval", "run", "--seconds", 3, status=2).stderr)
 
     def test_scaling_refuses_what_it_cannot_train(self):
         done = self.call("scaling", "--recipe", "cartpole", "--num-envs", "1", status=2)

@@ -167,8 +167,8 @@ class Damage(RunTest):
 
     def test_another_format_is_refused(self):
         path = self.last / "state.json"
-        path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
-        self.assertIn(f"{path}: has format 99, this program reads 1", self.refusal())
+        path.write_text(path.read_text().replace('"format": 2', '"format": 99'))
+        self.assertIn(f"{path}: has format 99, this program reads 2", self.refusal())
 
     def test_a_checkpoint_of_another_env_is_refused(self):
         other = self.folder / "other"

@@ -6,6 +6,7 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
+#include "flotilla/train/evaluator.h"
 
 namespace flotilla::dvrp {
 namespace {
@@ -26,7 +27,8 @@ class Table {
         masks_(states_.size() * kActions),
         actions_(states_.size()) {
     for (int i = 0; i < count; ++i) {
-      rngs_.emplace_back(seed, stream_of(Purpose::kEnv, static_cast<uint64_t>(first + i)));
+      rngs_.emplace_back(eval_seed(seed),
+                         stream_of(Purpose::kEnv, static_cast<uint64_t>(first + i)));
       env_.reset(states_[static_cast<size_t>(i)], rngs_.back());
       pointers_.push_back(&states_[static_cast<size_t>(i)]);
     }
@@ -41,7 +43,8 @@ class Table {
     for (size_t i = 0; i < states_.size(); ++i) env_.prepare(states_[i], row(i), rngs_[i]);
     stage.run(pointers_);
     for (size_t i = 0; i < states_.size(); ++i) {
-      if (env_.step(states_[i], row(i), rngs_[i]).valid) continue;
+      env_.step(states_[i], row(i), rngs_[i]);
+      if (states_[i].failed == 0) continue;
       throw Error(ErrorCode::kEnvironment,
                   fmt::format("day {}: no routes were found", static_cast<size_t>(first_) + i));
     }

@@ -34,8 +34,8 @@ Negotiator random_negotiator(uint64_t seed);
 // The likeliest action of a policy, which must outlive it.
 Negotiator policy_negotiator(const Policy& policy);
 
-// Days of `seed`, by their numbers. REQUIRES: `env` outlives them. Throws Error(kInterrupted), and
-// Error(kEnvironment) for a day without routes.
+// Days of `seed`, by their numbers; no run with that seed trains on them. REQUIRES: `env` outlives
+// them. Throws Error(kInterrupted), and Error(kEnvironment) for a day without routes.
 std::vector<Day> play_days(const Negotiation& env, const Negotiator& negotiator, Span numbers,
                            uint64_t seed, ThreadPool& pool);
 

@@ -21,7 +21,7 @@ double mean_of(const std::vector<double>& numbers) {
 std::vector<double> savings(const Costs& baseline, const Costs& costs) {
   std::vector<double> percent;
   for (size_t i = 0; i < costs.size(); ++i) {
-    percent.push_back(100 * (baseline[i] - costs[i]) / baseline[i]);
+    percent.push_back(baseline[i] > 0 ? 100 * (baseline[i] - costs[i]) / baseline[i] : 0);
   }
   return percent;
 }

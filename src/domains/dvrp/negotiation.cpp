@@ -137,6 +137,7 @@ void Negotiation::keep_routes(State& s, const std::vector<Route>& routes) const 
     s.stop[static_cast<size_t>(s.stops++)] = static_cast<uint16_t>(node);
   };
   for (const Route& route : routes) {
+    if (route.empty()) continue;
     for (const int node : route) put(node);
     put(0);
   }

@@ -125,9 +125,9 @@ TEST_F(CheckpointTest, ForeignOnesAreRefusedByName) {
             std::string::npos);
   const std::string path = checkpoints_.path(48) + "/state.json";
   std::string text = read(path);
-  text.replace(text.find("\"format\": 1"), 11, "\"format\": 2");
+  text.replace(text.find("\"format\": 2"), 11, "\"format\": 3");
   write(path, text);
-  EXPECT_EQ(refusal(run_, 48), path + ": has format 2, this program reads 1");
+  EXPECT_EQ(refusal(run_, 48), path + ": has format 3, this program reads 2");
 }
 
 TEST_F(CheckpointTest, OldOnesArePruned) {

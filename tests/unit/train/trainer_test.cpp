@@ -170,7 +170,8 @@ TEST(Trainer, RefusesWhatContradictsItself) {
             std::string::npos);
   EXPECT_NE(refusal(small({"ppo.epochs=0"})).find("ppo.epochs"), std::string::npos);
   EXPECT_NE(refusal(small({"net.hidden=16,0"})).find("net.hidden"), std::string::npos);
-  EXPECT_NE(refusal(small({"steps=0"})).find("steps, episodes and duration_s"), std::string::npos);
+  EXPECT_NE(refusal(small({"steps=0"})).find("steps, episodes, epochs and duration_s"),
+            std::string::npos);
   EXPECT_NE(refusal(small({"policy=fused", "net.hidden=512"})).find("hidden width 512"),
             std::string::npos);
   EXPECT_NE(refusal(small({"horizon=1000000", "num_envs=1000000"})).find("horizon"),

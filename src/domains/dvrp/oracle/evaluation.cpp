@@ -7,6 +7,7 @@
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/system.h"
 #include "flotilla/domains/dvrp/solver.h"
 
 namespace flotilla::dvrp {
@@ -76,9 +77,11 @@ Referee make_solver_referee(int iterations, ThreadPool& pool) {
   return [iterations, &pool](std::span<const Instance> instances, uint64_t seed) {
     std::vector<double> costs(instances.size());
     pool.for_each(static_cast<int>(instances.size()), [&](int, int item) {
+      if (interrupted()) return;
       const auto i = static_cast<size_t>(item);
       costs[i] = solve(instances[i], {.iterations = iterations, .seed = seed}).cost;
     });
+    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
     return costs;
   };
 }
