@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,6 +17,7 @@
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
+#include "flotilla/report/statistics.h"
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/trainer.h"
 
@@ -36,12 +37,6 @@ struct ScalingArguments {
 };
 
 constexpr double kLeastSeconds = 3;  // that are measured
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 RunConfig run_of(const Registry& registry, const ScalingArguments& arguments, int num_envs) {
   Config config = load_run_config(registry, arguments.recipe, false, arguments.overrides);
@@ -95,8 +90,7 @@ Json measured(const RunConfig& run, const ScalingArguments& arguments) {
           {"device", run.device}};
 }
 
-// What the function returns, from a process of its own. What it throws ends that one, and its
-// message comes back: an empty "error" means that it died.
+// What the function returns, from a process of its own, and what it throws there.
 template <class F>
 Json in_child(const F& function) {
   int ends[2];
@@ -121,10 +115,11 @@ Json in_child(const F& function) {
   ::close(ends[1]);
   std::string text;
   char buffer[4096];
-  for (ssize_t n = 1; n != 0 && !interrupted();) {
-    n = ::read(ends[0], buffer, sizeof(buffer));  // a signal ends it, too
+  ssize_t n = 0;
+  do {
+    n = ::read(ends[0], buffer, sizeof(buffer));
     if (n > 0) text.append(buffer, static_cast<size_t>(n));
-  }
+  } while (n > 0 || (n < 0 && errno == EINTR && !interrupted()));
   ::close(ends[0]);
   if (interrupted()) ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);

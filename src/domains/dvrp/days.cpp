@@ -85,10 +85,6 @@ int32_t one_of(std::span<const uint8_t> mask, Rng& rng) {
 
 }  // namespace
 
-Negotiator no_negotiator() {
-  return [](const Offers& offers) { std::ranges::fill(offers.actions, kNoShift); };
-}
-
 Negotiator random_negotiator(uint64_t seed) {
   return [seed](const Offers& offers) {
     for (size_t i = 0; i < offers.actions.size(); ++i) {

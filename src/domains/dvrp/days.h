@@ -28,7 +28,6 @@ struct Offers {
 };
 using Negotiator = std::function<void(const Offers& offers)>;
 
-Negotiator no_negotiator();
 // One of the offers that are advised, all with the same probability.
 Negotiator random_negotiator(uint64_t seed);
 // The likeliest action of a policy, which must outlive it.
