@@ -168,6 +168,7 @@ void add_dvrp_scaling(CLI::App& dvrp, Program& program) {
   ScalingArguments& a = *arguments;
   command->add_option("--num-envs", a.num_envs, "numbers of envs (default 1,64,256)")
       ->delimiter(',')
+      ->allow_extra_args(false)  // settings may follow
       ->check(CLI::Range(1, kMaxEnvs));
   command->add_option("--epochs", a.epochs, "that are measured, at least (default 3)")
       ->check(CLI::Range(1, 10'000));

@@ -20,6 +20,19 @@ struct Terms {
   Array logprob, entropy;
 };
 
+// The part of the probability that is spread evenly over the open choices, and the rest of it:
+// arrays of one number, so that a graph on a GPU may be replayed with others.
+struct Epsilon {
+  bool any = false;
+  Array part, rest;
+
+  Epsilon() = default;
+  explicit Epsilon(double epsilon)
+      : any(epsilon != 0),
+        part(at::scalar_tensor(epsilon, at::kDouble)),
+        rest(at::scalar_tensor(1 - epsilon, at::kDouble)) {}
+};
+
 // The softmax over the open choices of one dimension.
 class Choices {
  public:
@@ -31,17 +44,17 @@ class Choices {
   }
 
   // Of every choice, epsilon's even share included; exactly 0 for a closed one.
-  Array probabilities(double epsilon) const {
+  Array probabilities(const Epsilon& epsilon) const {
     const Array p = log_p_.exp();
-    if (epsilon == 0) return p;
-    if (!open_.defined()) return p * (1 - epsilon) + share(epsilon);
-    return p * (1 - epsilon) + open_ * share(epsilon).unsqueeze(1);
+    if (!epsilon.any) return p;
+    if (!open_.defined()) return p * epsilon.rest + share(epsilon);
+    return p * epsilon.rest + open_ * share(epsilon).unsqueeze(1);
   }
 
-  Array logprob(const Array& choice, double epsilon) const {
+  Array logprob(const Array& choice, const Epsilon& epsilon) const {
     const Array log_p = log_p_.gather(1, choice.unsqueeze(1)).squeeze(1);
-    if (epsilon == 0) return log_p;
-    return (log_p.exp() * (1 - epsilon) + share(epsilon)).log();
+    if (!epsilon.any) return log_p;
+    return (log_p.exp() * epsilon.rest + share(epsilon)).log();
   }
 
   // A closed choice counts as 0 * 0: 0 * -inf would make it and its gradient NaN.
@@ -52,11 +65,9 @@ class Choices {
 
  private:
   // What each open choice gets of epsilon: by row, or one number.
-  Array share(double epsilon) const {
-    if (!open_.defined()) {
-      return at::full({}, epsilon / static_cast<double>(log_p_.size(1)), log_p_.options());
-    }
-    return open_.sum(1).to(at::kFloat).reciprocal() * epsilon;
+  Array share(const Epsilon& epsilon) const {
+    if (!open_.defined()) return epsilon.part / log_p_.size(1);
+    return open_.sum(1).to(at::kFloat).reciprocal() * epsilon.part;
   }
 
   Array open_, closed_;
@@ -77,7 +88,7 @@ inline std::vector<Choices> choices_of(const ActionSpace& space, const Array& lo
 }
 
 inline Array choices_logprob(const std::vector<Choices>& choices, const Array& latent,
-                             double epsilon) {
+                             const Epsilon& epsilon) {
   Array sum = choices[0].logprob(latent.select(1, 0), epsilon);
   for (size_t d = 1; d < choices.size(); ++d) {
     sum = sum + choices[d].logprob(latent.select(1, static_cast<int64_t>(d)), epsilon);
@@ -93,11 +104,12 @@ inline Array choices_entropy(const std::vector<Choices>& choices) {
 
 // log of d action / d sample, for an action that is tanh of the sample stretched over the box.
 inline Array squash_log_slope(const ActionSpace& space, const Array& sample) {
-  std::vector<float> log_half;
+  std::vector<Array> log_half;
   for (size_t d = 0; d < space.dims(); ++d) {
-    log_half.push_back(std::log(0.5F * (space.high[d] - space.low[d])));
+    log_half.push_back(
+        at::full({1}, std::log(0.5F * (space.high[d] - space.low[d])), sample.options()));
   }
-  const Array stretch = at::tensor(log_half).to(sample.device());
+  const Array stretch = at::cat(log_half);
   // log(1 - tanh(x)^2) without taking a difference of numbers that are almost equal.
   const Array slope = 2 * (std::numbers::ln2 - sample - at::softplus(-2 * sample));
   return (slope + stretch).sum(1);
@@ -118,7 +130,7 @@ inline Array gaussian_entropy(const Array& log_std, int64_t rows) {
 }
 
 inline Terms action_terms(const NetworkSpec& spec, const Array& outputs, const Array& log_std,
-                          const Array& open, const Array& latent, double epsilon) {
+                          const Array& open, const Array& latent, const Epsilon& epsilon) {
   if (spec.action.is_box()) {
     return {gaussian_logprob(spec, outputs, log_std, latent),
             gaussian_entropy(log_std, outputs.size(0))};

@@ -29,12 +29,13 @@ F* loaded_function(const char* name) {
   return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
 }
 
-// All threads are ours: libraries keep to the one that calls them.
+// All threads are ours: libraries keep to the one that calls them. Another plugin may have said so
+// already, and libtorch refuses to be told twice.
 inline void use_one_thread() {
   static std::once_flag once;
   std::call_once(once, [] {
     at::set_num_threads(1);
-    at::set_num_interop_threads(1);
+    if (at::get_num_interop_threads() != 1) at::set_num_interop_threads(1);
     if (auto* set = loaded_function<void(int)>("openblas_set_num_threads")) set(1);
   });
 }

@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cstring>
+#include <map>
+#include <tuple>
 
 #include "flotilla/core/error.h"
 #include "flotilla/nn/optimiser_state.h"
@@ -13,20 +15,24 @@
 #include "flotilla/nn/torch/libtorch.h"
 #include "flotilla/nn/torch/network.h"
 #include "flotilla/nn/torch/plugin.h"
+#include "flotilla/nn/torch/recording.h"
 #include "flotilla/nn/torch/sampling.h"
 
 namespace flotilla {
 namespace {
 
 using torch_nn::Array;
+using torch_nn::Epsilon;
 using torch_nn::guarded;
 using torch_nn::loaded_function;
 using torch_nn::Range;
+using torch_nn::Recording;
 
 // A matrix product may round a row differently when its shape or the row's place changes. So a row
 // is always computed in a tile of this many, at the place its env's number says.
 constexpr int kCpuTile = 64, kCudaTile = 1024;
 constexpr size_t kLeastShard = 512, kMaxShards = 4;
+constexpr size_t kMaxRecorded = 16;  // sizes of minibatches; each keeps its memory on the device
 
 std::string blas_name() {
   if (auto* core = loaded_function<char*()>("openblas_get_corename")) {
@@ -59,9 +65,22 @@ class TorchPolicy final : public Policy {
   struct Batch {
     Array obs, open, latent;
   };
+  // By row; undefined where the part has none.
+  struct Outputs {
+    Array logprob, entropy, value;
+  };
   struct Shard {
     Array gradient;
     double sums[Objective::kSums] = {};
+  };
+  // The passes over minibatches of one size on a GPU.
+  struct Recorded {
+    Batch batch;
+    Epsilon epsilon;
+    Outputs outputs;
+    Array seen, slopes, gradient;
+    bool rehearsed = false;
+    Recording forward, backward;
   };
 
   Batch tile_batch(const ActRows& rows, int first_row, Span valid) const;
@@ -72,13 +91,18 @@ class TorchPolicy final : public Policy {
                  Span valid) const;
 
   Batch gather(const Samples& samples, std::span<const int32_t> chosen) const;
+  Outputs outputs(const Batch& batch, Part part, const Epsilon& epsilon) const;
+  static Array seen(const Outputs& outputs);
+  Array gradient(const Outputs& outputs, const Array& slopes, Part part) const;
   void learn_shard(const Samples& samples, std::span<const int32_t> chosen, Part part,
                    const Objective& objective, Shard& shard) const;
+  void learn_recorded(const Samples& samples, std::span<const int32_t> chosen, Part part,
+                      const Objective& objective, Shard& shard);
   static Array differentiate(const Objective& objective, std::span<const int32_t> chosen,
                              const Array& seen, double* sums);
   std::vector<Shard> learn_shards(ThreadPool& pool, const Samples& samples,
                                   std::span<const int32_t> chosen, Part part,
-                                  const Objective& objective) const;
+                                  const Objective& objective);
   LearnResult descend(const std::vector<Shard>& shards, Part part, const AdamStep& step);
   [[noreturn]] void refuse_gradient(const Array& gradient, const Range& range) const;
   void adam(const Range& range, const Array& gradient, const AdamStep& step, double count);
@@ -88,6 +112,8 @@ class TorchPolicy final : public Policy {
   torch_nn::Network network_;
   Array m_, v_;  // of Adam, laid out as the network's parameters
   uint64_t actor_steps_ = 0, critic_steps_ = 0;
+  // By rows, part, whether there are masks, and whether there is an epsilon.
+  std::map<std::tuple<size_t, Part, bool, bool>, Recorded> recorded_;
 };
 
 TorchPolicy::TorchPolicy(const NetworkSpec& spec, const PolicyOptions& options)
@@ -116,10 +142,11 @@ Array TorchPolicy::draw_choices(const std::vector<torch_nn::Choices>& choices, c
                                 const Draw& draw, int first_row, Span valid) const {
   const size_t dims = spec_.action.dims();
   const torch_nn::Uniforms uniforms(draw, rows.first_env + first_row, tile_, dims);
+  const Epsilon epsilon(static_cast<double>(draw.epsilon));
   Array latent = at::zeros({tile_, static_cast<int64_t>(dims)}, at::kLong);
   for (size_t d = 0; d < dims; ++d) {
     const auto count = static_cast<size_t>(spec_.action.choices[d]);
-    const Array p = choices[d].probabilities(static_cast<double>(draw.epsilon)).to(at::kCPU);
+    const Array p = choices[d].probabilities(epsilon).to(at::kCPU);
     const float* table = p.data_ptr<float>();
     for (int i = valid.begin; i < valid.end; ++i) {
       const std::span<const float> row(table + static_cast<size_t>(i) * count, count);
@@ -168,7 +195,8 @@ void TorchPolicy::act_tile(const ActRows& rows, const Draw& draw, int first_row,
     const auto choices = torch_nn::choices_of(spec_.action, heads.actor, batch.open);
     const Array latent = draw_choices(choices, rows, draw, first_row, valid);
     if (rows.logprob != nullptr) {
-      logprob = torch_nn::choices_logprob(choices, latent, static_cast<double>(draw.epsilon));
+      logprob =
+          torch_nn::choices_logprob(choices, latent, Epsilon(static_cast<double>(draw.epsilon)));
     }
   }
   const auto copy_out = [&](const Array& from, float* to) {
@@ -245,35 +273,95 @@ Array TorchPolicy::differentiate(const Objective& objective, std::span<const int
   return to.to(seen.device());
 }
 
-void TorchPolicy::learn_shard(const Samples& samples, std::span<const int32_t> chosen, Part part,
-                              const Objective& objective, Shard& shard) const {
-  const Batch batch = gather(samples, chosen);
+TorchPolicy::Outputs TorchPolicy::outputs(const Batch& batch, Part part,
+                                          const Epsilon& epsilon) const {
   const bool actor = part != Part::kCritic, critic = part != Part::kActor;
   const torch_nn::Heads heads = network_.forward(batch.obs, actor, critic);
-  const Array none = at::zeros({batch.obs.size(0)}, batch.obs.options());
-  Array outputs[3] = {none, none, none};
+  Outputs outputs;
   if (actor) {
     const Array log_std = spec_.action.is_box() ? network_.leaf("log_std") : Array();
     const torch_nn::Terms terms =
-        torch_nn::action_terms(spec_, heads.actor, log_std, batch.open, batch.latent,
-                               static_cast<double>(samples.epsilon));
-    outputs[0] = terms.logprob;
-    outputs[1] = terms.entropy;
+        torch_nn::action_terms(spec_, heads.actor, log_std, batch.open, batch.latent, epsilon);
+    outputs.logprob = terms.logprob;
+    outputs.entropy = terms.entropy;
   }
-  if (critic) outputs[2] = heads.value;
+  if (critic) outputs.value = heads.value;
+  return outputs;
+}
 
-  const Array seen = at::stack({outputs[0].detach(), outputs[1].detach(), outputs[2].detach()});
-  const Array slopes = differentiate(objective, chosen, seen, shard.sums);
+// What differentiate() takes: zeros for what is undefined.
+Array TorchPolicy::seen(const Outputs& outputs) {
+  const Array any = outputs.value.defined() ? outputs.value : outputs.logprob;
+  const Array none = at::zeros_like(any.detach());
+  const auto numbers = [&](const Array& x) { return x.defined() ? x.detach() : none; };
+  return at::stack({numbers(outputs.logprob), numbers(outputs.entropy), numbers(outputs.value)});
+}
+
+Array TorchPolicy::gradient(const Outputs& outputs, const Array& slopes, Part part) const {
   std::vector<Array> from, with;
+  const Array* const all[] = {&outputs.logprob, &outputs.entropy, &outputs.value};
   for (int64_t i = 0; i < 3; ++i) {
-    if (i == 2 ? !critic : !actor) continue;
-    from.push_back(outputs[i]);
+    if (!all[i]->defined()) continue;
+    from.push_back(*all[i]);
     with.push_back(slopes[i]);
   }
   std::vector<Array> gradients =
       torch::autograd::grad(from, network_.leaves(network_.range(part)), with);
-  for (Array& gradient : gradients) gradient = gradient.reshape({-1});
-  shard.gradient = at::cat(gradients);
+  for (Array& each : gradients) each = each.reshape({-1});
+  return at::cat(gradients);
+}
+
+void TorchPolicy::learn_shard(const Samples& samples, std::span<const int32_t> chosen, Part part,
+                              const Objective& objective, Shard& shard) const {
+  const Batch batch = gather(samples, chosen);
+  const Outputs found = outputs(batch, part, Epsilon(static_cast<double>(samples.epsilon)));
+  const Array slopes = differentiate(objective, chosen, seen(found), shard.sums);
+  shard.gradient = gradient(found, slopes, part);
+}
+
+// learn_shard() on a GPU. The first minibatch of a size is the rehearsal of the recordings, the
+// second one records them; the objective is asked between both.
+void TorchPolicy::learn_recorded(const Samples& samples, std::span<const int32_t> chosen, Part part,
+                                 const Objective& objective, Shard& shard) {
+  const std::tuple key(chosen.size(), part, samples.mask != nullptr, samples.epsilon != 0);
+  if (!recorded_.contains(key) && recorded_.size() >= kMaxRecorded) recorded_.clear();
+  Recorded& r = recorded_[key];
+  const auto take = [](Array& to, const Array& from) {
+    if (!from.defined()) return;
+    if (to.defined()) {
+      to.copy_(from);
+    } else {
+      to = from.clone();
+    }
+  };
+  const Batch batch = gather(samples, chosen);
+  const Epsilon epsilon(static_cast<double>(samples.epsilon));
+  take(r.batch.obs, batch.obs);
+  take(r.batch.open, batch.open);
+  take(r.batch.latent, batch.latent);
+  r.epsilon.any = epsilon.any;
+  const auto number = [&](const Array& x) { return x.to(device_, at::kFloat); };
+  take(r.epsilon.part, number(epsilon.part));
+  take(r.epsilon.rest, number(epsilon.rest));
+
+  const auto run = [&](Recording& recording, const auto& work, Recording* before) {
+    if (!r.rehearsed) return Recording::rehearse(work);
+    if (!recording.made()) recording.record(work, before);
+    recording.replay();
+  };
+  run(
+      r.forward,
+      [&] {
+        r.outputs = outputs(r.batch, part, r.epsilon);
+        r.seen = seen(r.outputs);
+      },
+      nullptr);
+  take(r.slopes, differentiate(objective, chosen, r.seen, shard.sums));
+  run(
+      r.backward, [&] { r.gradient = gradient(r.outputs, r.slopes, part); }, &r.forward);
+  r.outputs = {};  // with what autograd keeps of this stream
+  r.rehearsed = true;
+  shard.gradient = r.gradient;
 }
 
 void TorchPolicy::refuse_gradient(const Array& gradient, const Range& range) const {
@@ -300,12 +388,15 @@ void TorchPolicy::adam(const Range& range, const Array& gradient, const AdamStep
 
 std::vector<TorchPolicy::Shard> TorchPolicy::learn_shards(ThreadPool& pool, const Samples& samples,
                                                           std::span<const int32_t> chosen,
-                                                          Part part,
-                                                          const Objective& objective) const {
-  // A GPU does all rows at once. Otherwise the cut depends on the number of rows alone.
+                                                          Part part, const Objective& objective) {
+  if (device_.is_cuda()) {  // all rows at once
+    std::vector<Shard> one(1);
+    learn_recorded(samples, chosen, part, objective, one[0]);
+    return one;
+  }
+  // The cut depends on the number of rows alone.
   const size_t n = chosen.size();
-  const size_t size =
-      device_.is_cuda() ? n : std::max(kLeastShard, (n + kMaxShards - 1) / kMaxShards);
+  const size_t size = std::max(kLeastShard, (n + kMaxShards - 1) / kMaxShards);
   std::vector<Shard> shards((n + size - 1) / size);
   pool.run([&](int thread) {
     const Span mine = part_of({0, static_cast<int>(shards.size())}, thread, pool.threads());

@@ -284,6 +284,33 @@ TEST_P(PolicyTest, StaysWithItsTwinOverManyUpdates) {
   }
 }
 
+// Rows of the same number learnt again and again, as epsilon falls: what a step has prepared for
+// the next ones may not keep the epsilon, the parameters or the rows.
+TEST_P(PolicyTest, EveryStepSeesItsOwnEpsilonAndRows) {
+  ThreadPool pool(1);
+  constexpr size_t kRows = 60;
+  for (const Case& c : small_cases()) {
+    if (c.epsilon == 0) continue;
+    SCOPED_TRACE(c.name);
+    const auto policy = make(c.spec);
+    Rollout rollout(c.spec, 300, c.epsilon, 4);
+    rollout.act(*policy);
+    const Mixture objective(kRows);
+    int number = 0;
+    for (const float epsilon : {0.3F, 0.2F, 0.1F, 0.01F, 0.0F}) {
+      SCOPED_TRACE(epsilon);
+      Samples samples = rollout.samples();
+      samples.epsilon = epsilon;
+      const std::vector<int32_t> rows = minibatch(number++, rollout.rows(), kRows);
+      SlowPolicy twin = twin_of(*policy);
+      policy->learn(pool, samples, rows, Part::kAll, objective, plain());
+      double sums[Objective::kSums] = {};
+      const SlowPolicy::Named gradient = twin.gradient(samples, rows, Part::kAll, objective, sums);
+      expect_near(policy->optimiser(), "m.", gradient, kBackward, kLeastSlope);
+    }
+  }
+}
+
 // Where libtorch comes to, worked out once for all kernels.
 const Tensors& torch_updates(const Case& c, const Rollout& rollout, size_t count) {
   static std::map<std::string, Tensors> all;

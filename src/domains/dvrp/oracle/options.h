@@ -12,7 +12,7 @@ struct OracleOptions {
   std::string weights;  // file; empty: those that come with the program
   DecodeOptions decode{.starts = 1, .improve = 20, .refine = 40};
   std::string device = "cpu";
-  int max_batch = 128;  // instances on a GPU at once
+  int max_batch = 512;  // instances on a GPU at once
 
   static Schema schema();
   static OracleOptions from(const Config& config);

@@ -1,8 +1,8 @@
 // Tours of many instances at once, node by node, by the rules of Decoding: the same arithmetic in
 // single precision, so that both allow the same nodes.
 //
-// On CUDA the encoder and a block of decoding steps are captured as graphs and replayed: a step is
-// some forty small kernels, whose launches would take most of the time.
+// On CUDA the encoder and a block of decoding steps are recorded and replayed: a step is some forty
+// small kernels.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,14 +12,11 @@
 #include "flotilla/domains/dvrp/oracle/decoding.h"
 #include "flotilla/domains/dvrp/oracle/torch/network.h"
 #include "flotilla/domains/dvrp/oracle/torch_oracle.h"
-
-#ifdef FLOTILLA_CUDA
-#include <ATen/cuda/CUDAGraph.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
-#endif
+#include "flotilla/nn/torch/recording.h"
 
 namespace flotilla::dvrp::torch_oracle {
+
+using torch_nn::Recording;
 
 // A batch on the device.
 struct Nodes {
@@ -192,44 +189,27 @@ class Decoder {
     return tours;
   }
 
-#ifdef FLOTILLA_CUDA
-  template <class F>
-  void run(at::cuda::CUDAGraph& graph, bool& captured, const F& work) {
-    if (!ways_.is_cuda()) return work();
-    if (captured) return graph.replay();
-    // Once by itself, so that libraries have made what they keep; then recorded, on a stream that
-    // is not the default one.
-    const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
-    c10::cuda::getCurrentCUDAStream().synchronize();
-    {
-      const c10::cuda::CUDAStreamGuard guard(stream);
-      work();
-      stream.synchronize();
-      graph.capture_begin();
-      work();
-      graph.capture_end();
-    }
-    stream.synchronize();
-    captured = true;
-  }
   void run_begin() {
-    run(begin_graph_, begin_captured_, [this] { begin(); });
-    if (ways_.is_cuda()) begin_graph_.replay();
+    if (!ways_.is_cuda()) return begin();
+    if (!begin_recording_.made()) {
+      const auto work = [this] { begin(); };
+      Recording::rehearse(work);
+      begin_recording_.record(work);
+    }
+    begin_recording_.replay();
   }
   void run_block() {
-    if (ways_.is_cuda() && !block_captured_) {
-      run(block_graph_, block_captured_, [this] { block(); });
-      begin_graph_.replay();  // the block was tried out on the state
+    if (!ways_.is_cuda()) return block();
+    if (!block_recording_.made()) {
+      const auto work = [this] { block(); };
+      Recording::rehearse(work);
+      block_recording_.record(work);
+      begin_recording_.replay();  // the block was rehearsed on the state
     }
-    run(block_graph_, block_captured_, [this] { block(); });
+    block_recording_.replay();
   }
-  at::cuda::CUDAGraph begin_graph_, block_graph_;
-  bool begin_captured_ = false, block_captured_ = false;
-#else
-  void run_begin() { begin(); }
-  void run_block() { block(); }
-#endif
 
+  Recording begin_recording_, block_recording_;
   Network& network_;
   const bool sampled_;
   const Array ways_;  // minutes between cells

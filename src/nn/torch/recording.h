@@ -1,0 +1,75 @@
+// Work for a GPU, recorded as a CUDA graph and replayed: where kernels are small, launching them
+// one by one takes most of the time.
+//
+// The memory a recording reads and writes is that of the arrays it saw; to give it other numbers,
+// copy them there.
+#pragma once
+
+#ifdef FLOTILLA_CUDA
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <optional>
+
+namespace flotilla::torch_nn {
+
+class Recording {
+ public:
+  bool made() const { return graph_.has_value(); }
+  void replay() { graph_->replay(); }
+
+  // As work is recorded: on a stream that is not the default one.
+  template <class F>
+  static void rehearse(const F& work) {
+    static const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
+    c10::cuda::getCurrentCUDAStream().synchronize();
+    {
+      const c10::cuda::CUDAStreamGuard guard(stream);
+      work();
+    }
+    stream.synchronize();
+  }
+
+  // Records without doing. The work must have been rehearsed, so that libraries have made what they
+  // keep. `before`: a recording that is always replayed before this one, and leaves it arrays.
+  template <class F>
+  void record(const F& work, Recording* before = nullptr) {
+    rehearse([&] {
+      graph_.emplace();
+      if (before != nullptr) {
+        graph_->capture_begin(before->graph_->pool());
+      } else {
+        graph_->capture_begin();
+      }
+      work();
+      graph_->capture_end();
+    });
+  }
+
+ private:
+  std::optional<at::cuda::CUDAGraph> graph_;
+};
+
+}  // namespace flotilla::torch_nn
+
+#else
+
+namespace flotilla::torch_nn {
+
+// Without CUDA nothing is ever recorded.
+class Recording {
+ public:
+  bool made() const { return false; }
+  void replay() {}
+  template <class F>
+  static void rehearse(const F& work) {
+    work();
+  }
+  template <class F>
+  void record(const F& /*work*/, Recording* /*before*/ = nullptr) {}
+};
+
+}  // namespace flotilla::torch_nn
+
+#endif
