@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <sstream>
 
@@ -18,15 +19,18 @@ std::string describe_obs(const ObsSpace& obs) {
 }
 
 void print_all(const Registry& registry) {
+  size_t width = 0;
+  for (const EnvType& type : registry.types()) width = std::max(width, type.name.size());
+  for (const Recipe& recipe : recipes()) width = std::max(width, std::strlen(recipe.name));
   for (const EnvType& type : registry.types()) {
     const auto kernel = type.make_kernel(Config(type.schema), 0);
-    fmt::print("{:<14} {:<18} {:<20} {}\n", type.name, describe_obs(kernel->spec().obs),
+    fmt::print("{:<{}} {:<18} {:<20} {}\n", type.name, width, describe_obs(kernel->spec().obs),
                kernel->spec().action.describe(), type.summary);
   }
   fmt::print("\nrecipes, for 'flotilla train NAME':\n");
   for (const Recipe& recipe : recipes()) {
     if (std::ranges::count(registry.types(), env_name(recipe), &EnvType::name) == 0) continue;
-    fmt::print("{:<14} {:<18} {}\n", recipe.name, env_name(recipe), summary(recipe));
+    fmt::print("{:<{}} {:<18} {}\n", recipe.name, width, env_name(recipe), summary(recipe));
   }
 }
 

@@ -28,6 +28,10 @@ std::string read_gzipped(const std::string& path, size_t limit) {
     if (got < 0 || error != Z_OK) {
       throw Error(ErrorCode::kData, path + ": is damaged: it cannot be unpacked");
     }
+    // What is not packed, zlib hands on as it is.
+    if (path.ends_with(".gz") && gzdirect(file.get()) != 0) {
+      throw Error(ErrorCode::kData, path + ": is damaged: it is no gzip file");
+    }
     if (got == 0) return text;
     text.append(buffer.data(), static_cast<size_t>(got));
     if (text.size() > limit) throw Error(ErrorCode::kData, path + ": is too large");

@@ -7,7 +7,7 @@ after it, as are directories that `flotilla train` makes below runs/. Further wo
 string:
 
     no-run      not run; counted and listed
-    slow        run with FLOTILLA_DOCS_BUDGET=reduced and the longer time limit
+    slow        run with the longer time limit
     expect=N    must end with exit status N instead of 0
     timeout=S   seconds this block may take
 
@@ -54,7 +54,6 @@ class Block:
     line: int  # of the opening fence, from 1
     script: str
     run: bool = True
-    slow: bool = False
     expect: int = 0
     timeout: float = TIMEOUT_S
 
@@ -70,7 +69,6 @@ def make_block(page, line, info, script):
         if word == "no-run":
             block.run = False
         elif word == "slow":
-            block.slow = True
             block.timeout = max(block.timeout, SLOW_TIMEOUT_S)
         elif number and number[1] == "expect":
             block.expect = int(number[2])
@@ -139,8 +137,6 @@ def remove_runs(root, output):
 def run(block, script, root, scratch, environment):
     """(exit status or None after a time-out, seconds, output)."""
     environment = dict(environment, SCRATCH=str(scratch))
-    if block.slow:
-        environment["FLOTILLA_DOCS_BUDGET"] = "reduced"
     trace = "trap 'echo \"(line $LINENO of the block: $BASH_COMMAND: status $?)\" >&2' ERR; "
     start = time.monotonic()
     # A file and not a pipe: a command that a block leaves running must not keep us waiting.

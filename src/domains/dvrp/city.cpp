@@ -8,6 +8,11 @@
 #include "flotilla/domains/gzip.h"
 
 namespace flotilla::dvrp {
+namespace {
+
+constexpr int64_t kLongestWay = 24 * 60 * 60;  // seconds
+
+}  // namespace
 
 City::City(std::vector<std::string> cells, const std::vector<int64_t>& seconds,
            const std::string& origin)
@@ -65,6 +70,9 @@ City read_city(const std::string& path) {
     for (size_t column = 1; column <= cells.size(); ++column) {
       const int64_t time = table.integer(row, column);
       if (time < 0) table.refuse(row, column, "a negative travel time");
+      if (time > kLongestWay) {
+        table.refuse(row, column, "a travel time of more than a day; they are in seconds");
+      }
       seconds.push_back(time);
     }
   }

@@ -200,6 +200,8 @@ TEST_F(DataFiles, MayBeGzipped) {
   EXPECT_EQ(error_text(ErrorCode::kData, [&] { read_gzipped(gz, 1000); }), gz + ": is too large");
   fs::resize_file(gz, fs::file_size(gz) / 2);
   EXPECT_EQ(refusal(), gz + ": is damaged: it cannot be unpacked");
+  fs::copy_file(root_ + table, gz, fs::copy_options::overwrite_existing);
+  EXPECT_EQ(refusal(), gz + ": is damaged: it is no gzip file");
 }
 
 // Rows of trips that look the same belong to them in their order; what is missing for the second
@@ -277,6 +279,8 @@ TEST_F(DataFiles, AreRefusedByFileRowAndColumn) {
   EXPECT_NE(refusal(matrix, "\ncell001,", "\ncell001,x").find("line 3, column 'cell000'"),
             std::string::npos);
   EXPECT_NE(refusal(matrix, "\ncell001,", "\ncell001,-").find("a negative travel time"),
+            std::string::npos);
+  EXPECT_NE(refusal(matrix, "\ncell001,", "\ncell001,86401").find("of more than a day"),
             std::string::npos);
   EXPECT_NE(refusal(matrix, "\ncell005", "\ncell004").find("expected 'cell005'"),
             std::string::npos);
