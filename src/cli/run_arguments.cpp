@@ -46,7 +46,10 @@ void RunArguments::add_to(CLI::App& command) {
       ->check(CLI::Range(1, 1000));
   if (purpose_ != For::kTraining) return;
   command.add_option("--duration", duration_, "wall time to train for: 90s, 10m, 2h");
-  command.add_option("--resume", resume_, "directory of a run to go on with");
+  command.add_option("--resume", resume_, "directory of a run to go on with")
+      ->check([](const std::string& path) {  // an unset variable of a script must not train anew
+        return path.empty() ? std::string("expected the directory of a run") : std::string();
+      });
   command.add_option("--from-step", from_step_,
                      "with --resume: from this checkpoint instead of the last one");
 }

@@ -119,6 +119,7 @@ void train(const Program& program, const RunArguments& arguments, const std::str
   const std::unique_ptr<Run> run = open_run(program, arguments, out);
   if (run->was_finished()) {
     say(fmt::format("'{}' is finished: {} steps\n", run->path(), run->trainer().progress().steps));
+    for (const std::string& change : run->changes()) say("without effect: " + change + "\n");
     if (json) {
       fmt::print("{}\n", on_one_line(read_whole_file(run->path() + "/summary.json", kMaxSummary)));
     }

@@ -53,6 +53,12 @@ void require_env(const CheckpointState& state, const EnvSpec& env, const std::st
   }
 }
 
+// A directory that was given another name would stay the last one for ever.
+void require_step(const CheckpointState& state, int64_t step, const std::string& path) {
+  if (state.step == step) return;
+  refuse(path, fmt::format("is of step {}, the directory is called step_{}", state.step, step));
+}
+
 // The tensors of a file that the trainer has, by name.
 Tensors matching(const TensorFile& file, const Tensors& wanted) {
   Tensors found;
@@ -169,11 +175,14 @@ std::string Checkpoints::read_checked(int64_t step, const char* name,
 }
 
 PolicyFile Checkpoints::read_policy(int64_t step) const {
-  return decode_policy(read_checked(step, kModel, read_state(step)), model_path(step));
+  const CheckpointState state = read_state(step);
+  require_step(state, step, state_path(step));
+  return decode_policy(read_checked(step, kModel, state), model_path(step));
 }
 
 void Checkpoints::require_whole(int64_t step) const {
   const CheckpointState state = read_state(step);
+  require_step(state, step, state_path(step));
   read_checked(step, kModel, state);
   read_checked(step, kOptimizer, state);
 }
@@ -203,6 +212,7 @@ void Checkpoints::offer_another(const Error& error, int64_t step, std::string_vi
 void Checkpoints::load(int64_t step, Trainer& trainer) const {
   const CheckpointState state = read_state(step);
   require_env(state, trainer.env_spec(), state_path(step));
+  require_step(state, step, state_path(step));
   const PolicyFile policy = decode_policy(read_checked(step, kModel, state), model_path(step));
   require_fit(policy, trainer.env_spec());
   const TensorFile moments = decode_safetensors(read_checked(step, kOptimizer, state),

@@ -12,6 +12,7 @@
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/log.h"
 #include "flotilla/core/system.h"
 
 namespace flotilla {
@@ -43,6 +44,32 @@ std::optional<int64_t> step_in(const std::string& line) {
     return std::nullopt;
   }
   return json["step"].get<int64_t>();
+}
+
+// The beginning of a file, up to the last whole line that is not of a later step.
+struct Stretch {
+  int64_t bytes = 0, step = 0;
+};
+
+Stretch lines_up_to(const std::string& path, int64_t last_step) {
+  std::ifstream file(path, std::ios::binary);
+  Stretch kept;
+  int64_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    if (file.eof()) break;  // torn: without a line end
+    const auto step = step_in(line);
+    if (!step && kept.step < last_step) {
+      throw Error(ErrorCode::kData,
+                  fmt::format("{}:{}: is damaged; what is behind it would be lost: mend or remove "
+                              "this line, or move the file away",
+                              path, number));
+    }
+    if (!step || *step > last_step) break;
+    kept.bytes += static_cast<int64_t>(line.size()) + 1;
+    kept.step = *step;
+  }
+  return kept;
 }
 
 }  // namespace
@@ -149,17 +176,28 @@ void MetricsLog::flush() {
 
 void MetricsLog::sync_lines() const { lines_.sync(); }
 
+bool has_metrics(const std::string& directory) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(directory + kLines, error);
+  return !error && size > 0;
+}
+
+void require_whole_metrics(const std::string& directory, int64_t last_step) {
+  lines_up_to(directory + kLines, last_step);
+}
+
 void cut_metrics(const std::string& path, int64_t last_step) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return;
-  int64_t kept = 0;
-  for (std::string line; std::getline(file, line);) {
-    const bool torn = file.eof();  // without a line end
-    const auto step = torn ? std::nullopt : step_in(line);
-    if (!step || *step > last_step) break;
-    kept += static_cast<int64_t>(line.size()) + 1;
+  const Stretch kept = lines_up_to(path, last_step);
+  if (kept.step < last_step) {
+    log::warn("metrics.jsonl lacks updates before the checkpoint",
+              {{"file", path},
+               {"last_step", std::to_string(kept.step)},
+               {"checkpoint", std::to_string(last_step)}});
   }
-  if (::truncate(path.c_str(), kept) != 0) throw_errno(ErrorCode::kData, "cannot cut " + path);
+  if (!std::filesystem::exists(path)) return;
+  if (::truncate(path.c_str(), kept.bytes) != 0) {
+    throw_errno(ErrorCode::kData, "cannot cut " + path);
+  }
 }
 
 }  // namespace flotilla

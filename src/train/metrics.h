@@ -52,7 +52,14 @@ class MetricsLog {
   uint64_t flushed_ns_ = 0;
 };
 
-// Cuts metrics.jsonl behind the last whole line that is not of a later step.
+// Whether a run directory holds a line of metrics.
+bool has_metrics(const std::string& directory);
+
+// Throws Error(kData) where a line of metrics.jsonl up to this step is damaged and others follow.
+void require_whole_metrics(const std::string& directory, int64_t last_step);
+
+// Cuts metrics.jsonl behind the last whole line that is not of a later step. Warns where lines up
+// to that step are missing, throws where they are damaged.
 void cut_metrics(const std::string& path, int64_t last_step);
 
 }  // namespace flotilla

@@ -131,6 +131,10 @@ std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& pa
   const Checkpoints checkpoints(path);
   const std::vector<int64_t> steps = checkpoints.steps();
   if (steps.empty()) {  // stopped before it had begun
+    if (has_metrics(path)) {
+      throw Error(ErrorCode::kData,
+                  "'" + path + "' has metrics but no checkpoint to go on from: start a new run");
+    }
     std::unique_ptr<Run> fresh(new Run(run, std::move(directory)));
     fresh->directory_->write(kConfig, run.config.to_yaml());
     fresh->metrics_ = std::make_unique<MetricsLog>(path, 0);
@@ -166,6 +170,7 @@ void Run::go_on_from(int64_t step, const CheckpointState& state) {
   }
   was_finished_ = finished() && directory_->holds(kSummary);
   if (was_finished_) return;
+  require_whole_metrics(path(), step);  // before anything is removed
   checkpoints_.cut(step);
   metrics_ = std::make_unique<MetricsLog>(path(), step);
   std::error_code error;

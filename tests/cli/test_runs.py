@@ -71,6 +71,11 @@ class Resume(RunTest):
         self.assertEqual(json.loads(done.stdout), before)
         self.assertEqual({path: path.read_bytes() for path in self.run.rglob("*") if path.is_file()}, files)
 
+    def test_settings_for_a_finished_run_are_said_to_have_no_effect(self):
+        self.train()
+        done = self.call("train", "--resume", self.run, "ppo.lr=0.01")
+        self.assertRegex(done.stderr, r"is finished: 2048 steps\nwithout effect: ppo.lr: \S+ -> 0.01\n")
+
     def test_changed_settings_are_recorded(self):
         self.train()
         self.call("train", "cartpole", "ppo.lr=0.01", "ppo.lr_schedule=constant", "--resume", self.run, "--steps", 3000, "--threads", 2)
@@ -101,10 +106,13 @@ class Resume(RunTest):
         done = self.call("train", "cartpole", "--from-step", 5, status=2)
         self.assertIn("--from-step needs --resume", self.error(done))
 
-    def test_a_run_without_a_checkpoint_starts_from_the_beginning(self):
+    def test_a_run_that_had_not_begun_starts_from_the_beginning(self):
         whole = self.train()["params_sha256"]
         shutil.rmtree(self.run / "checkpoints")
         (self.run / "summary.json").unlink()
+        done = self.call("train", "--resume", self.run, status=4)
+        self.assertEqual(self.error(done), f"'{self.run}' has metrics but no checkpoint to go on from: start a new run")
+        (self.run / "metrics.jsonl").write_text("")
         self.call("train", "--resume", self.run)
         self.assertEqual(self.summary()["params_sha256"], whole)
         self.assertEqual([line["step"] for line in self.lines()], list(range(128, 2049, 128)))
@@ -178,6 +186,28 @@ class Damage(RunTest):
         self.assertIn(f"{self.last}: is of 'pendulum', this run is of 'cartpole'; step_1536 before it is whole",
                       self.refusal())
         self.assertEqual(self.call("eval", self.run, "--checkpoint", 1536).returncode, 0)
+
+    def test_a_checkpoint_under_another_name_is_refused(self):
+        self.last.rename(self.run / "checkpoints" / "step_999999")
+        said = "step_999999/state.json: is of step 2048, the directory is called step_999999; step_1536 before it"
+        self.assertIn(said, self.refusal())
+        self.assertIn(said, self.error(self.call("eval", self.run, status=4)))
+
+    def test_damaged_metrics_are_not_cut(self):
+        path = self.run / "metrics.jsonl"
+        whole = path.read_text()
+        lines = whole.splitlines(keepends=True)
+        path.write_text("".join([*lines[:5], "z" + lines[5][1:], *lines[6:]]))
+        damaged = path.read_text()
+        self.assertIn(f"{path}:6: is damaged", self.refusal("--steps", 4096))
+        self.assertEqual(path.read_text(), damaged)
+        path.write_text("".join(lines[:5]))
+        done = self.call("train", "--resume", self.run, "--steps", 4096)
+        self.assertRegex(done.stderr, "metrics.jsonl lacks updates before the checkpoint.*last_step=640 checkpoint=2048")
+
+    def test_an_empty_name_is_no_new_run(self):
+        done = self.call("train", "cartpole", "--resume", "", status=2)
+        self.assertIn("--resume: expected the directory of a run", self.error(done))
 
     def test_an_unknown_step_names_those_there_are(self):
         done = self.call("train", "--resume", self.run, "--from-step", 77, status=2)

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/error_text.h"
+
 namespace flotilla::test {
 namespace {
 
@@ -41,11 +43,23 @@ TEST_F(MetricsTest, AFileCutAtAnyByteKeepsItsWholeLines) {
   }
 }
 
-TEST_F(MetricsTest, NothingBehindALineThatIsNoneOfOursIsKept) {
+TEST_F(MetricsTest, NothingBehindTheCheckpointIsKept) {
   for (const char* strange : {"\n", "{}\n", "{\"step\": \"20\"}\n", "[20]\n", "{\"step\": 20\n"}) {
     write(line(10) + strange + line(30));
-    cut_metrics(path(), 99);
+    cut_metrics(path(), 10);
     EXPECT_EQ(read(), line(10)) << strange;
+  }
+}
+
+TEST_F(MetricsTest, ADamagedLineBeforeItIsRefusedAndNothingLost) {
+  for (const char* strange : {"\n", "{}\n", "{\"step\": \"20\"}\n", "[20]\n", "{\"step\": 20\n"}) {
+    const std::string text = line(10) + strange + line(30);
+    write(text);
+    EXPECT_EQ(error_text(ErrorCode::kData, [&] { cut_metrics(path(), 30); }),
+              path() +
+                  ":2: is damaged; what is behind it would be lost: mend or remove this line, "
+                  "or move the file away");
+    EXPECT_EQ(read(), text) << strange;
   }
 }
 
