@@ -77,6 +77,7 @@ struct KernelCall {
   OnFailure on_failure = OnFailure::kStop;
   uint64_t seed = 0;      // of reset()
   uint64_t position = 0;  // of the generators at reset()
+  int replicas = 1;       // VecOptions
 };
 
 // The common part of a step of batched envs.
@@ -294,7 +295,7 @@ class KernelOf final : public EnvKernel {
     const SlotHeader before = slot(call.in, i).header;
     Slot& s = slot(call.out, i);
     s = Slot{};
-    const uint64_t stream = stream_of(Purpose::kEnv, static_cast<uint64_t>(i));
+    const uint64_t stream = stream_of(Purpose::kEnv, static_cast<uint64_t>(i / call.replicas));
     s.header.rng = Rng(call.seed, stream, call.position);
     s.header.failures = before.failures;
     call.view.reward[i] = 0.0f;

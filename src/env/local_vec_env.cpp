@@ -102,7 +102,8 @@ void LocalVecEnv::run_part(Job& job, int part) {
                         .notes = notes(),
                         .lane = &lane(part, request.group),
                         .on_failure = options_.on_failure,
-                        .seed = request.seed};
+                        .seed = request.seed,
+                        .replicas = options_.replicas};
   const Span envs = share.envs;
   const uint64_t start = now_ns();
   if (request.op == Request::Op::kReset) {

@@ -48,7 +48,7 @@ struct Control {
   uint64_t magic = kMagic;
   const std::byte* parent_base = nullptr;
   pid_t parent = 0;
-  int32_t num_envs = 0, groups = 0, workers = 0, time_limit = 0;
+  int32_t num_envs = 0, replicas = 1, groups = 0, workers = 0, time_limit = 0;
   char env_name[64] = {};
   char spec_sha256[65] = {};
   FieldId<std::byte> banks;

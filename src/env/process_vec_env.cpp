@@ -66,6 +66,7 @@ void ProcessVecEnv::fill_control(size_t control_offset) {
   control->parent_base = arena_->base();
   control->parent = getpid();
   control->num_envs = num_envs();
+  control->replicas = options_.replicas;
   control->groups = groups();
   control->workers = options_.workers;
   control->time_limit = options_.time_limit;

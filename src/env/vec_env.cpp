@@ -55,6 +55,8 @@ Schema VecOptions::schema() {
               "where environments are stepped")
       .execution()
       .integer("num_envs", 1, {1, kMaxEnvs}, "environments stepped together")
+      .integer("replicas", 1, {1, kMaxEnvs},
+               "envs in a row that have the same random numbers, and differ by their actions alone")
       .integer("groups", 1, {0, kMaxGroups},
                "parts that step in turn: 2 is double buffering; 0: chosen where it pays")
       .execution()
@@ -80,6 +82,7 @@ VecOptions VecOptions::from(const Config& config) {
   VecOptions options;
   options.backend = backend_from(config.get_text("backend"));
   options.num_envs = static_cast<int>(config.get_integer("num_envs"));
+  options.replicas = static_cast<int>(config.get_integer("replicas"));
   options.groups = std::max(1, static_cast<int>(config.get_integer("groups")));
   options.threads = static_cast<int>(config.get_integer("threads"));
   options.workers = static_cast<int>(config.get_integer("workers"));
@@ -103,6 +106,7 @@ void VecOptions::validate() const {
     }
   };
   in_range("num_envs", num_envs, kMaxEnvs);
+  in_range("replicas", replicas, kMaxEnvs);
   in_range("groups", groups, std::min(kMaxGroups, num_envs));
   in_range("threads", threads, 1024);
   for (const double seconds : {step_timeout_s, start_timeout_s}) {
@@ -288,7 +292,7 @@ void VecEnv::write_bundle(FailureReport& failure, const FailureNote& note, int g
                      .spec_sha256 = spec().sha256(),
                      .time_limit = options_.time_limit,
                      .seed = seed_,
-                     .env = failure.env,
+                     .env = failure.env / options_.replicas,  // it had the numbers of this one
                      .episode = note.episode,
                      .episode_start = note.episode_start,
                      .steps_lost = 0,

@@ -47,6 +47,7 @@ constexpr const char* kDefaultCrashDir = "crashes";
 struct VecOptions {
   Backend backend = Backend::kSerial;
   int num_envs = 1;
+  int replicas = 1;  // envs in a row that have the same random numbers
   int groups = 1;
   int threads = 1;                                 // of Backend::kThreads
   int workers = 1;                                 // of Backend::kProcesses

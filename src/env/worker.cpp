@@ -71,7 +71,8 @@ void carry_out(const Segment& segment, const EnvKernel& kernel, int index, int g
       .notes = Field<FailureNote>(segment.base, control.notes).row(0),
       .lane = &Field<Lane>(segment.base, control.lanes).row(static_cast<size_t>(index))[group],
       .on_failure = command.on_failure,
-      .seed = command.seed};
+      .seed = command.seed,
+      .replicas = control.replicas};
   const Span envs =
       lane_span(group_span(control.num_envs, control.groups, group), control.workers, index);
   if (command.is_reset) {

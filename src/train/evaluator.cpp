@@ -49,6 +49,7 @@ VecOptions vec_options_for(const EnvType& type, int num_envs, const VecOptions& 
   if (run.backend == Backend::kThreads && !type.batched) options.backend = Backend::kSerial;
   if (run.on_failure == OnFailure::kDrop) options.on_failure = OnFailure::kRestart;
   options.num_envs = num_envs;
+  options.replicas = 1;
   options.groups = 1;
   options.workers = std::min(run.workers, num_envs);
   return options;

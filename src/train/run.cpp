@@ -33,7 +33,8 @@ bool is_fixed(const std::string& key) {
   for (const char* prefix : {"env.", "net."}) {
     if (key.starts_with(prefix)) return true;
   }
-  static const std::vector<std::string> fixed = {"seed", "num_envs", "algo", "normalise_reward"};
+  static const std::vector<std::string> fixed = {"seed", "num_envs", "replicas", "algo",
+                                                 "normalise_reward"};
   return std::ranges::count(fixed, key) > 0;
 }
 

@@ -64,6 +64,16 @@ std::vector<Day> best_days(const std::vector<Day>& days, const Travellers& trave
   return best;
 }
 
+// The search has a budget: where a negotiator did better, that is the best that is known of a day.
+void take_better(std::vector<Day>& best, Costs& best_costs, const std::vector<Day>& days,
+                 const Costs& costs) {
+  for (size_t i = 0; i < days.size(); ++i) {
+    if (costs[i] >= best_costs[i]) continue;
+    best[i] = days[i];
+    best_costs[i] = costs[i];
+  }
+}
+
 }  // namespace
 
 Estimate estimate(const std::vector<double>& numbers) {
@@ -100,9 +110,11 @@ Judgement judge(const Negotiation& env, const Policy& policy, const Referee& ref
   judgement.above_random_pct = estimate(above);
   if (!options.ceiling) return judgement;
   say(fmt::format("searching the best shifts of {} days, each known as a whole", options.days));
-  const std::vector<Day> best = best_days(random, env.data().travellers, options.search, pool);
-  judgement.ceiling =
-      judged(best, baseline, routed(best, &Day::granted, "with the shifts that were found"));
+  std::vector<Day> best = best_days(random, env.data().travellers, options.search, pool);
+  Costs best_costs = routed(best, &Day::granted, "with the shifts that were found");
+  take_better(best, best_costs, random, random_costs);
+  take_better(best, best_costs, trained, trained_costs);
+  judgement.ceiling = judged(best, baseline, best_costs);
   return judgement;
 }
 

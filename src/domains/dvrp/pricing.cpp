@@ -1,6 +1,7 @@
 #include "flotilla/domains/dvrp/pricing.h"
 
 #include <limits>
+#include <unordered_map>
 
 namespace flotilla::dvrp {
 namespace {
@@ -18,17 +19,16 @@ class Pricing final : public Stage<State> {
     for (State* s : states) {
       if (s->failed == 0) order(*s);
     }
-    const size_t count = orders_.size();
+    find_equals();
+    const size_t count = distinct_.size();
     if (instances_.size() < count) grow(count);
     pool_.for_each(static_cast<int>(count), [this](int, int i) {
-      write(orders_[static_cast<size_t>(i)], instances_[static_cast<size_t>(i)]);
+      write(*distinct_[static_cast<size_t>(i)], instances_[static_cast<size_t>(i)]);
     });
     router_->route({pointers_.data(), count}, {tours_.data(), count});
-    for (size_t i = 0; i < count; ++i) settle(orders_[i], tours_[i]);
+    for (const Order& order : orders_) settle(order, tours_[order.instance]);
     for (State* s : states) {
-      if (s->failed != 0) continue;
-      share(*s);
-      env_.remember(*s);
+      if (s->failed == 0) env_.remember(*s);
     }
   }
 
@@ -38,21 +38,57 @@ class Pricing final : public Stage<State> {
     State* state = nullptr;
     Shifts shifts = Shifts::kAll;
     double* price = nullptr;
+    size_t instance = 0;
   };
-
-  static bool has_shift(const State& s) { return s.shifted > 0; }
-  static bool has_last_shift(const State& s) {
-    return s.granted[static_cast<size_t>(s.fixed)] != kNoShift;
-  }
 
   void order(State& s) {
     s.prices = {.agent = kNone, .baseline = kNone, .plain = kNone};
     orders_.push_back({&s, Shifts::kAll, &s.prices.agent});
-    if (env_.wants_baseline(s) && has_shift(s)) {
-      orders_.push_back({&s, Shifts::kNone, &s.prices.baseline});
+    if (env_.wants_baseline(s)) orders_.push_back({&s, Shifts::kNone, &s.prices.baseline});
+    if (env_.wants_plain()) orders_.push_back({&s, Shifts::kAllButLast, &s.prices.plain});
+  }
+
+  // The action that holds for a request, as the order has it.
+  static uint8_t action_of(const Order& order, int request) {
+    const bool holds = order.shifts == Shifts::kAll ||
+                       (order.shifts == Shifts::kAllButLast && request < order.state->fixed);
+    return holds ? order.state->granted[static_cast<size_t>(request)]
+                 : static_cast<uint8_t>(kNoShift);
+  }
+
+  static bool are_equal(const Order& a, const Order& b) {
+    if (a.state->fixed != b.state->fixed) return false;
+    for (int i = 0; i <= a.state->fixed; ++i) {
+      const auto at = static_cast<size_t>(i);
+      if (a.state->trips[at] != b.state->trips[at] || action_of(a, i) != action_of(b, i)) {
+        return false;
+      }
     }
-    if (env_.wants_plain() && has_last_shift(s)) {
-      orders_.push_back({&s, Shifts::kAllButLast, &s.prices.plain});
+    return true;
+  }
+
+  static uint64_t hash_of(const Order& order) {
+    uint64_t hash = 0;
+    for (int i = 0; i <= order.state->fixed; ++i) {
+      const auto trip = static_cast<uint64_t>(order.state->trips[static_cast<size_t>(i)]);
+      hash = (hash ^ (trip * kActions + action_of(order, i))) * 0x9e3779b97f4a7c15;
+      hash ^= hash >> 32u;
+    }
+    return hash;
+  }
+
+  // Those of one hash that differ are routed each, which is never wrong.
+  void find_equals() {
+    distinct_.clear();
+    by_hash_.clear();
+    for (Order& order : orders_) {
+      order.instance = distinct_.size();
+      const auto [known, is_new] = by_hash_.try_emplace(hash_of(order), order.instance);
+      if (!is_new && are_equal(order, *distinct_[known->second])) {
+        order.instance = known->second;
+      } else {
+        distinct_.push_back(&order);
+      }
     }
   }
 
@@ -63,19 +99,11 @@ class Pricing final : public Stage<State> {
     }
   }
 
-  // Gives instances that were not routed the price of their equals.
-  void share(State& s) const {
-    if (env_.wants_baseline(s) && !has_shift(s)) s.prices.baseline = s.prices.agent;
-    if (env_.wants_plain() && !has_last_shift(s)) s.prices.plain = s.prices.agent;
-  }
-
   void write(const Order& order, Instance& instance) const {
     const State& s = *order.state;
     instance.requests.clear();
     for (int i = 0; i <= s.fixed; ++i) {
-      const bool shifted =
-          order.shifts == Shifts::kAll || (order.shifts == Shifts::kAllButLast && i < s.fixed);
-      instance.requests.push_back(shifted ? env_.granted(s, i) : env_.asked(s, i));
+      instance.requests.push_back(shifted(env_.asked(s, i), shift_of(action_of(order, i))));
     }
   }
 
@@ -89,7 +117,9 @@ class Pricing final : public Stage<State> {
   const Negotiation& env_;
   std::unique_ptr<Router> router_;
   ThreadPool& pool_;
-  std::vector<Order> orders_;  // of this step
+  std::vector<Order> orders_;                     // of this step
+  std::vector<const Order*> distinct_;            // the first of equal ones
+  std::unordered_map<uint64_t, size_t> by_hash_;  // of those
   // As many as there ever were orders.
   std::vector<Instance> instances_;
   std::vector<const Instance*> pointers_;

@@ -1,8 +1,8 @@
 // The common stage of a negotiation's step: what the requests of every env cost, with its shifts
 // and without, from one call of a router.
 //
-// An instance that is the same as another one of its env is routed once: the baseline's while no
-// shift was accepted, and that without the last shift where there is none.
+// Equal instances are routed once: the baseline's while no shift was accepted, and that of all
+// replicas of an env (VecOptions), which get the same requests.
 #pragma once
 
 #include <memory>

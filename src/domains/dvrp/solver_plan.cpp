@@ -217,6 +217,30 @@ const Vehicle& Memo::without(const Vehicle& vehicle, int request) {
   return known.value;
 }
 
+void Bids::clear(size_t customers, size_t vehicles) {
+  stride_ = vehicles;
+  bids_.assign(customers * vehicles, Bid{});
+}
+
+Bids::Best Bids::best(size_t customer, size_t vehicles) const {
+  Best best;
+  const Bid* bids = bids_.data() + customer * stride_;
+  for (size_t v = 0; v < vehicles; ++v) {
+    const double minutes = bids[v].minutes;
+    if (minutes < best.first) {
+      best = {.vehicle = v, .first = minutes, .second = best.first};
+    } else {
+      best.second = std::min(best.second, minutes);
+    }
+  }
+  return best;
+}
+
+void Bids::erase(size_t customer) {
+  const auto begin = bids_.begin() + static_cast<std::ptrdiff_t>(customer * stride_);
+  bids_.erase(begin, begin + static_cast<std::ptrdiff_t>(stride_));
+}
+
 Plan::Plan(Problem& problem, Memo& memo, const std::vector<Route>& routes) : Plan(problem, memo) {
   vehicles_.reserve(routes.size() + 1);
   for (const Route& route : routes) {
@@ -237,9 +261,11 @@ std::vector<Route> Plan::routes() const {
   return routes;
 }
 
-void Plan::keep_one_empty() {
-  const bool any = std::ranges::any_of(vehicles_, [](const Vehicle& v) { return v.empty(); });
-  if (!any) vehicles_.emplace_back(*problem_);
+size_t Plan::keep_one_empty() {
+  const auto empty = std::ranges::find_if(vehicles_, [](const Vehicle& v) { return v.empty(); });
+  const auto index = static_cast<size_t>(empty - vehicles_.begin());
+  if (empty == vehicles_.end()) vehicles_.emplace_back(*problem_);
+  return index;
 }
 
 bool Plan::take_out(const std::vector<int>& customers) {
@@ -255,57 +281,52 @@ bool Plan::take_out(const std::vector<int>& customers) {
   return in_time;
 }
 
-Plan::Choice Plan::best_choice(const Vehicle& vehicle, const std::vector<int>& versions,
-                               size_t first) {
-  Choice best;
-  for (size_t i = 0; i < versions.size(); ++i) {
-    const int request = versions[(first + i) % versions.size()];
+Bids::Bid Plan::bid_of(const Vehicle& vehicle, int customer, double noise, Rng& rng) {
+  const std::vector<int>& versions = problem_->versions_of(customer);
+  const size_t count = versions.size();
+  const size_t first = count > 1 ? rng.below(static_cast<uint32_t>(count)) : 0;
+  Bids::Bid best;
+  for (size_t i = 0; i < count; ++i) {
+    const int request = versions[first + i < count ? first + i : first + i - count];
     const Place& place = memo_->best_place(vehicle, request);
-    if (place.extra < best.place.extra) best = {request, place};
+    if (place.extra < best.minutes) best = {place.extra, request, place};
   }
+  if (noise > 0) best.minutes += noise * (rng.uniform() - 0.5);
   return best;
 }
 
-Plan::Insertion Plan::cheapest(int customer, double noise, Rng& rng) {
-  const std::vector<int>& versions = problem_->versions_of(customer);
-  const size_t first = versions.size() > 1 ? rng.below(static_cast<uint32_t>(versions.size())) : 0;
-  Insertion found;
-  bool tried_empty = false;
-  for (size_t v = 0; v < vehicles_.size(); ++v) {
-    if (vehicles_[v].empty() && std::exchange(tried_empty, true)) continue;
-    const Choice here = best_choice(vehicles_[v], versions, first);
-    if (here.request < 0) continue;
-    const double extra = here.place.extra + (noise > 0 ? noise * (rng.uniform() - 0.5) : 0);
-    if (extra < found.first) {
-      found = {.first = extra,
-               .second = found.first,
-               .vehicle = v,
-               .request = here.request,
-               .place = here.place};
-    } else {
-      found.second = std::min(found.second, extra);
-    }
+void Plan::ask(size_t vehicle, const std::vector<int>& customers, double noise, Rng& rng) {
+  for (size_t c = 0; c < customers.size(); ++c) {
+    memo_->bids().at(c, vehicle) = bid_of(vehicles_[vehicle], customers[c], noise, rng);
   }
-  return found;
 }
 
+// Of the empty vehicles only the first is asked: the others would ask for the same.
 bool Plan::insert_all(std::vector<int>& customers, double noise, Rng& rng) {
+  Bids& bids = memo_->bids();
+  size_t empty = keep_one_empty();
+  bids.clear(customers.size(), vehicles_.size() + customers.size());
+  for (size_t v = 0; v < vehicles_.size(); ++v) {
+    if (v == empty || !vehicles_[v].empty()) ask(v, customers, noise, rng);
+  }
   while (!customers.empty()) {
-    keep_one_empty();
     double most_regret = -kNever;
-    size_t chosen = 0;
-    Insertion best;
+    size_t chosen = 0, vehicle = 0;
     for (size_t c = 0; c < customers.size(); ++c) {
-      const Insertion found = cheapest(customers[c], noise, rng);
-      if (found.first == kNever) return false;
-      if (found.regret() <= most_regret) continue;
-      most_regret = found.regret();
+      const Bids::Best best = bids.best(c, vehicles_.size());
+      if (best.first == kNever) return false;
+      if (best.regret() <= most_regret) continue;
+      most_regret = best.regret();
       chosen = c;
-      best = found;
+      vehicle = best.vehicle;
     }
-    insert(customers[chosen], best.request, best.vehicle, best.place);
-    cost_ += best.place.extra;
+    const Bids::Bid taken = bids.at(chosen, vehicle);
+    insert(customers[chosen], taken.request, vehicle, taken.place);
+    cost_ += taken.place.extra;
     customers.erase(customers.begin() + static_cast<std::ptrdiff_t>(chosen));
+    bids.erase(chosen);
+    ask(vehicle, customers, noise, rng);
+    if (vehicle == empty) ask(empty = keep_one_empty(), customers, noise, rng);
   }
   return true;
 }

@@ -111,6 +111,32 @@ class Vehicle {
   size_t first_changed_ = kNone, last_changed_ = 0;
 };
 
+// What the vehicles of a plan ask for taking customers on.
+class Bids {
+ public:
+  struct Bid {
+    double minutes = kNever;  // with noise
+    int request = -1;         // the version
+    Place place;
+  };
+  struct Best {
+    size_t vehicle = 0;
+    double first = kNever, second = kNever;  // minutes of the two cheapest vehicles
+    double regret() const { return second == kNever ? 1e6 - first : second - first; }
+  };
+
+  // None yet. Room for vehicles that come later.
+  void clear(size_t customers, size_t vehicles);
+  Bid& at(size_t customer, size_t vehicle) { return bids_[customer * stride_ + vehicle]; }
+  Best best(size_t customer, size_t vehicles) const;
+  // The customers behind move up.
+  void erase(size_t customer);
+
+ private:
+  std::vector<Bid> bids_;
+  size_t stride_ = 0;
+};
+
 // What is known of vehicles, by their stamps.
 class Memo {
  public:
@@ -125,6 +151,8 @@ class Memo {
   double saving(const Vehicle& vehicle, int request);
   // The vehicle of a request, without it.
   const Vehicle& without(const Vehicle& vehicle, int request);
+  // Of the plan that is worked on; the memory is kept.
+  Bids& bids() { return bids_; }
 
  private:
   // Places per request that are kept, each under its stamp's last digits: vehicles of a plan that
@@ -139,6 +167,7 @@ class Memo {
   std::vector<Known<Place>> places_;
   std::vector<Known<double>> savings_;  // by request
   std::vector<Known<Vehicle>> rests_;   // by request
+  Bids bids_;
 };
 
 class Plan {
@@ -175,29 +204,19 @@ class Plan {
   bool exchange(int a, int b);
 
  private:
-  struct Insertion {
-    double first = kNever, second = kNever;  // minutes with noise, of the two cheapest vehicles
-    size_t vehicle = 0;
-    int request = -1;  // the version
-    Place place;
-    double regret() const { return second == kNever ? 1e6 - first : second - first; }
-  };
-  struct Choice {
-    int request = -1;
-    Place place;
-  };
   // The cheapest place in a vehicle for any version. Many cost the same, and which of them leaves
   // room for others shows later only: the first one tried decides.
-  Choice best_choice(const Vehicle& vehicle, const std::vector<int>& versions, size_t first);
-  Insertion cheapest(int customer, double noise, Rng& rng);
+  Bids::Bid bid_of(const Vehicle& vehicle, int customer, double noise, Rng& rng);
+  // What a vehicle asks for each of the customers.
+  void ask(size_t vehicle, const std::vector<int>& customers, double noise, Rng& rng);
   void insert(int customer, int request, size_t vehicle, const Place& place);
 
   int& of(int customer) { return vehicle_of_[static_cast<size_t>(customer)]; }
   const Vehicle& vehicle_with(int customer) const {
     return vehicles_[static_cast<size_t>(vehicle_of_[static_cast<size_t>(customer)])];
   }
-  // An empty vehicle is always there.
-  void keep_one_empty();
+  // An empty vehicle is always there; returns the first.
+  size_t keep_one_empty();
 
   Problem* problem_;
   Memo* memo_;

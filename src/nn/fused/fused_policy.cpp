@@ -14,21 +14,23 @@
 namespace flotilla::fused {
 namespace {
 
-// A shard is at least this many rows, and there are at most this many: more would cost more to
-// sum than they bring.
+// A shard is about this many rows, and there are at most this many: more would cost more to sum
+// than they bring.
 constexpr size_t kShardRows = 64;
 constexpr int kMaxShards = 16;
 // Neighbouring shards that are summed by whoever finishes the last of them, while their gradients
-// are in that core's cache; only the sums of bundles travel between cores.
+// are in that core's cache; only the sums of bundles travel between cores. Where there is only one
+// bundle, all threads sum its shards.
 constexpr int kBundle = 4;
-// Parameters that are summed by one thread at a time.
-constexpr size_t kChunk = 1024;
+// Parameters that are summed, and that are changed, by one thread at a time.
+constexpr size_t kChunk = 1024, kDescendChunk = 16384;
 // Beyond these limits a library of matrix products is as fast.
 constexpr int kMaxWidth = 256, kMaxOutputs = 256, kMaxInputs = 4096, kMaxBoxDims = 64;
 
 int shard_count(size_t rows) {
-  return static_cast<int>(std::clamp<size_t>(rows / kShardRows, 1, kMaxShards));
+  return static_cast<int>(std::clamp<size_t>((rows + kShardRows / 2) / kShardRows, 1, kMaxShards));
 }
+int bundle_size(int shards) { return shards <= kBundle ? 1 : kBundle; }
 
 struct LossContext {
   const Objective* objective;
@@ -140,6 +142,7 @@ LearnResult FusedPolicy::learn(ThreadPool& pool, const Samples& samples,
                          .context = &loss,
                          .gradient = slot};
     kernels_.learn(network(), call, work(thread));
+    if (bundle_size(shards) == 1) return;
     const int bundle = s / kBundle, first = bundle * kBundle;
     const int size = std::min(kBundle, shards - first);
     if (finished[static_cast<size_t>(bundle)].fetch_add(1) + 1 == size) {
@@ -158,17 +161,17 @@ LearnResult FusedPolicy::learn(ThreadPool& pool, const Samples& samples,
   if (!std::isfinite(result.grad_norm)) refuse_gradient(begin, end);
   const bool clip = step.max_grad_norm > 0 && result.grad_norm > step.max_grad_norm;
   const double scale = clip ? step.max_grad_norm / (result.grad_norm + 1e-6) : 1;
-  if (part != Part::kCritic) descend(step, begin, plan.actor_params, ++actor_steps_, scale);
-  if (part != Part::kActor) descend(step, plan.actor_params, end, ++critic_steps_, scale);
+  if (part != Part::kCritic) descend(pool, step, begin, plan.actor_params, ++actor_steps_, scale);
+  if (part != Part::kActor) descend(pool, step, plan.actor_params, end, ++critic_steps_, scale);
   kernels_.derive(plan, params_.data(), derived_.data());
   return result;
 }
 
 // The sum of the gradient's squares.
 double FusedPolicy::sum_bundles(ThreadPool& pool, int shards, size_t begin, size_t end) {
-  std::array<const float*, kMaxShards / kBundle> bundles;
+  std::array<const float*, kMaxShards> bundles;
   int count = 0;
-  for (int s = 0; s < shards; s += kBundle) {
+  for (int s = 0; s < shards; s += bundle_size(shards)) {
     bundles[static_cast<size_t>(count++)] = slot_data_[static_cast<size_t>(s)];
   }
   const auto chunks = static_cast<int>((end - begin + kChunk - 1) / kChunk);
@@ -190,23 +193,35 @@ void FusedPolicy::refuse_gradient(size_t begin, size_t end) const {
   throw Error(ErrorCode::kNumeric, "the gradient is too large to be squared");
 }
 
-void FusedPolicy::descend(const AdamStep& step, size_t begin, size_t end, uint64_t steps,
-                          double scale) {
+void FusedPolicy::descend(ThreadPool& pool, const AdamStep& step, size_t begin, size_t end,
+                          uint64_t steps, double scale) {
   const auto t = static_cast<double>(steps);
-  kernels_.adam({.params = params_.data(),
-                 .gradient = gradient_.data(),
-                 .m = m_.data(),
-                 .v = v_.data(),
-                 .begin = begin,
-                 .end = end,
-                 .scale = static_cast<float>(scale),
-                 .beta1 = static_cast<float>(step.beta1),
-                 .beta2 = static_cast<float>(step.beta2),
-                 .epsilon = static_cast<float>(step.epsilon),
-                 .rest1 = static_cast<float>(1 - step.beta1),
-                 .rest2 = static_cast<float>(1 - step.beta2),
-                 .rate = static_cast<float>(step.lr / (1 - std::pow(step.beta1, t))),
-                 .v_correction = static_cast<float>(1 / (1 - std::pow(step.beta2, t)))});
+  const AdamCall whole{.params = params_.data(),
+                       .gradient = gradient_.data(),
+                       .m = m_.data(),
+                       .v = v_.data(),
+                       .begin = begin,
+                       .end = end,
+                       .scale = static_cast<float>(scale),
+                       .beta1 = static_cast<float>(step.beta1),
+                       .beta2 = static_cast<float>(step.beta2),
+                       .epsilon = static_cast<float>(step.epsilon),
+                       .rest1 = static_cast<float>(1 - step.beta1),
+                       .rest2 = static_cast<float>(1 - step.beta2),
+                       .rate = static_cast<float>(step.lr / (1 - std::pow(step.beta1, t))),
+                       .v_correction = static_cast<float>(1 / (1 - std::pow(step.beta2, t)))};
+  const auto chunks = static_cast<int>((end - begin + kDescendChunk - 1) / kDescendChunk);
+  const auto change = [&](int, int c) {
+    AdamCall call = whole;
+    call.begin = begin + static_cast<size_t>(c) * kDescendChunk;
+    call.end = std::min(call.begin + kDescendChunk, end);
+    kernels_.adam(call);
+  };
+  if (chunks == 1) {
+    change(0, 0);
+  } else {
+    pool.for_each(chunks, change);
+  }
 }
 
 Tensors FusedPolicy::parameters() const {

@@ -47,7 +47,8 @@ class FusedPolicy final : public Policy {
   void make_work(int count);
   void make_slots(int count);
   double sum_bundles(ThreadPool& pool, int shards, size_t begin, size_t end);
-  void descend(const AdamStep& step, size_t begin, size_t end, uint64_t steps, double scale);
+  void descend(ThreadPool& pool, const AdamStep& step, size_t begin, size_t end, uint64_t steps,
+               double scale);
   [[noreturn]] void refuse_gradient(size_t begin, size_t end) const;
 
   Layout layout_;

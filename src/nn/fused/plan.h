@@ -16,7 +16,7 @@
 namespace flotilla::fused {
 
 constexpr int kPad = 16;       // widths are multiples of this, the widest vector
-constexpr int kTile = 48;      // rows that go through the network together
+constexpr int kTile = 64;      // rows that go through the network together
 constexpr int kSmallHead = 8;  // up to this many outputs, a head is a few dot products
 
 constexpr int padded(int width, int unit = kPad) { return (width + unit - 1) / unit * unit; }

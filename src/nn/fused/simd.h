@@ -146,3 +146,36 @@ FLOTILLA_INLINE V lane_sums(V (&t)[kLanes]) {
   }
   return t[0];
 }
+
+// The first halves of a and b, lane by lane in turn; and the second halves.
+FLOTILLA_INLINE V zip_first(V a, V b) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+#else
+  return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+#endif
+}
+FLOTILLA_INLINE V zip_second(V a, V b) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                 31);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+  return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+#endif
+}
+
+// Rows become columns.
+FLOTILLA_INLINE void transpose(V (&t)[kLanes]) {
+  for (int width = kLanes; width > 1; width /= 2) {
+    V next[kLanes];
+    for (int i = 0; i < kLanes / 2; ++i) {
+      next[2 * i] = zip_first(t[i], t[i + kLanes / 2]);
+      next[2 * i + 1] = zip_second(t[i], t[i + kLanes / 2]);
+    }
+    for (int i = 0; i < kLanes; ++i) t[i] = next[i];
+  }
+}

@@ -109,6 +109,18 @@ TEST_F(CrashBundles, AThrowInAStepIsWrittenReadAndReplayed) {
   }
 }
 
+TEST_F(CrashBundles, AReplicaIsReplayedWithTheNumbersItHad) {
+  VecOptions replicas = options(serial(4));
+  replicas.replicas = 2;
+  Batch batch("test_script", {}, replicas);
+  batch.reset(9);
+  const FailureReport report = fail(batch, {kGo, kGo, kGo, kThrow});
+  EXPECT_EQ(report.env, 3);
+  const CrashBundle bundle = CrashBundle::read(report.bundle);
+  EXPECT_EQ(bundle.env, 1);
+  EXPECT_TRUE(replayed(bundle).failed);
+}
+
 TEST_F(CrashBundles, WrittenIsRead) {
   CrashBundle bundle = good();
   bundle.seed = UINT64_MAX;

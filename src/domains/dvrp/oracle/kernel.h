@@ -14,10 +14,10 @@
 
 namespace flotilla::dvrp {
 
-// [inputs] -> [outputs], stored in panels of `panel` outputs: [outputs / panel][inputs][panel].
+// [inputs] -> [outputs], in the order in which the kernels of a CPU read it.
 struct PackedMatrix {
   int inputs = 0, outputs = 0;
-  const float* weights = nullptr;
+  const void* weights = nullptr;
 };
 
 struct PackedLayer {
@@ -58,16 +58,19 @@ struct ScoreCall {
 
 struct OracleKernels {
   const char* name;
-  int panel;
+  // Packs [outputs][inputs] into memory of the same size, aligned to a cache line.
+  void (*pack_matrix)(const float* rows, int outputs, int inputs, void* packed);
   // Floats of work memory for tiles and calls of so many rows.
   size_t (*work_size)(int rows, int largest);
   void (*encode)(const PackedNetwork& network, const Tile& tile, float* work);
   void (*score)(const PackedNetwork& network, const ScoreCall& call, float* work);
 };
 
-extern const OracleKernels kOracleAvx512, kOracleAvx2, kOraclePortable;
+// kOracleAmx multiplies numbers of 8 bits (bfloat16) where the others take 24, four times as fast.
+extern const OracleKernels kOracleAmx, kOracleAvx512, kOracleAvx2, kOraclePortable;
 
-// Those that belong to fused::kernels().
+bool can_run(const OracleKernels& kernels);
+// The fastest that this CPU can run; those of FLOTILLA_KERNEL where that is set.
 const OracleKernels& oracle_kernels();
 
 }  // namespace flotilla::dvrp

@@ -10,12 +10,14 @@ namespace {
 
 constexpr int kBlockRows = 6, kBlockVectors = 2;
 
+#include "flotilla/domains/dvrp/oracle/product_fma.h"
+
 #include "flotilla/domains/dvrp/oracle/kernel_body.h"
 
 }  // namespace
 }  // namespace avx2
 
-const OracleKernels kOracleAvx2 = {"avx2", avx2::kPanel, avx2::work_size, avx2::encode,
+const OracleKernels kOracleAvx2 = {"avx2", avx2::pack_matrix, avx2::work_size, avx2::encode,
                                    avx2::score};
 
 }  // namespace flotilla::dvrp

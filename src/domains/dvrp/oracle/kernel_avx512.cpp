@@ -10,12 +10,14 @@ namespace {
 
 constexpr int kBlockRows = 6, kBlockVectors = 4;
 
+#include "flotilla/domains/dvrp/oracle/product_fma.h"
+
 #include "flotilla/domains/dvrp/oracle/kernel_body.h"
 
 }  // namespace
 }  // namespace avx512
 
-const OracleKernels kOracleAvx512 = {"avx512", avx512::kPanel, avx512::work_size, avx512::encode,
-                                     avx512::score};
+const OracleKernels kOracleAvx512 = {"avx512", avx512::pack_matrix, avx512::work_size,
+                                     avx512::encode, avx512::score};
 
 }  // namespace flotilla::dvrp

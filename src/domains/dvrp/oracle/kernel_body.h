@@ -1,161 +1,123 @@
 // The kernels themselves. Each kernel_*.cpp includes this once, inside a namespace of its CPU and
-// after simd.h; nothing here may use the standard library (see kernel.h).
+// after simd.h and product_*.h; nothing here may use the standard library (see kernel.h).
 #pragma once
 
-constexpr int kPanel = kBlockVectors * kLanes;
-constexpr int kWideRows = 8 * kBlockRows;  // that go through both products of the hidden layer
 constexpr int kHeadVectors = kOracleHeadWidth / kLanes;
 constexpr int kWidthVectors = kOracleWidth / kLanes;
-constexpr int kAttendRows = 4, kAttendVectors = 2;  // queries and vectors of keys at a time
-static_assert(kOracleWidth % kPanel == 0 && kOracleHeadWidth % kLanes == 0);
+// Of the attention, at a time: queries, keys they are matched with, queries values are mixed for.
+constexpr int kQueryVectors = 2, kQueries = kQueryVectors * kLanes;
+constexpr int kMatched = 4, kMixed = 16 / kHeadVectors;
+static_assert(kOracleHeadWidth % kLanes == 0 && kWideRows % kRowsAtOnce == 0);
 
-FLOTILLA_INLINE int padded_keys(int nodes) {
-  constexpr int unit = kAttendVectors * kLanes;
-  return (nodes + unit - 1) / unit * unit;
-}
-
-// Every output sums its products in the order of the inputs, whatever block it lies in.
-template <int kRows, class Store>
-FLOTILLA_INLINE void block(const float* x, int stride, const PackedMatrix& matrix, int panel,
-                           int row, const Store& store_sum) {
-  V sum[kRows][kBlockVectors] = {};
-  const float* w = matrix.weights + (size_t)panel * matrix.inputs * kPanel;
-  x += (size_t)row * stride;
-  for (int k = 0; k < matrix.inputs; ++k, w += kPanel) {
-    V b[kBlockVectors];
-    for (int v = 0; v < kBlockVectors; ++v) b[v] = load(w + v * kLanes);
-    for (int r = 0; r < kRows; ++r) {
-      const V a = splat(x[(size_t)r * stride + k]);
-      for (int v = 0; v < kBlockVectors; ++v) sum[r][v] = fma(a, b[v], sum[r][v]);
-    }
-  }
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kBlockVectors; ++v) {
-      store_sum(row + r, panel * kPanel + v * kLanes, sum[r][v]);
-    }
-  }
-}
-
-template <int kRows, class Store>
-FLOTILLA_INLINE void last_block(int rows, const float* x, int stride, const PackedMatrix& matrix,
-                                int panel, int row, const Store& store_sum) {
-  if constexpr (kRows > 0) {
-    if (rows == kRows) return block<kRows>(x, stride, matrix, panel, row, store_sum);
-    last_block<kRows - 1>(rows, x, stride, matrix, panel, row, store_sum);
-  }
-}
-
-// Calls store_sum(row, column, sums of kLanes columns). A panel of weights stays in the first cache
-// while all rows pass by.
-template <class Store>
-FLOTILLA_INLINE void product(const float* x, int stride, int rows, const PackedMatrix& matrix,
-                             const Store& store_sum) {
-  for (int panel = 0; panel < matrix.outputs / kPanel; ++panel) {
-    int row = 0;
-    for (; row + kBlockRows <= rows; row += kBlockRows) {
-      block<kBlockRows>(x, stride, matrix, panel, row, store_sum);
-    }
-    last_block<kBlockRows - 1>(rows - row, x, stride, matrix, panel, row, store_sum);
-  }
-}
-
-FLOTILLA_INLINE float total(V v) {
-  float lanes[kLanes];
-  store(lanes, v);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-  }
-  return lanes[0];
-}
-FLOTILLA_INLINE float largest(V v) {
-  float lanes[kLanes];
-  store(lanes, v);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i)
-      lanes[i] = lanes[i] > lanes[i + width] ? lanes[i] : lanes[i + width];
-  }
-  return lanes[0];
-}
-
-// Turns scores into e^(score - largest) and returns the factor that makes their sum one.
-FLOTILLA_INLINE float soften(float* scores, int keys, int padded) {
-  for (int j = keys; j < padded; ++j) scores[j] = scores[0];
-  V top = load(scores);
-  for (int j = kLanes; j < padded; j += kLanes) top = max(top, load(scores + j));
-  const V offset = splat(largest(top));
-  for (int j = 0; j < padded; j += kLanes) store(scores + j, exp(load(scores + j) - offset));
-  for (int j = keys; j < padded; ++j) scores[j] = 0;
-  V sum = {};
-  for (int j = 0; j < padded; j += kLanes) sum += load(scores + j);
-  return 1 / total(sum);
-}
-
-// One head of one instance, kAttendRows queries at a time (the last ones again where they are
-// fewer). `keys` is transposed: [head width][padded].
-FLOTILLA_INLINE void attend_head(const float* qkv, int head, int nodes, const float* keys,
-                                 float* out, float* scores) {
-  constexpr int stride = 3 * kOracleWidth;
-  const int padded = padded_keys(nodes);
-  const float* values = qkv + 2 * kOracleWidth + head * kOracleHeadWidth;
-  for (int first = 0; first < nodes; first += kAttendRows) {
-    const float* query[kAttendRows];
-    for (int r = 0; r < kAttendRows; ++r) {
-      const int row = first + r < nodes ? first + r : nodes - 1;
-      query[r] = qkv + (size_t)row * stride + head * kOracleHeadWidth;
-    }
-    for (int j = 0; j < padded; j += kAttendVectors * kLanes) {
-      V sum[kAttendRows][kAttendVectors] = {};
-      for (int d = 0; d < kOracleHeadWidth; ++d) {
-        const float* key = keys + (size_t)d * padded + j;
-        for (int v = 0; v < kAttendVectors; ++v) {
-          const V k = load(key + v * kLanes);
-          for (int r = 0; r < kAttendRows; ++r) sum[r][v] = fma(splat(query[r][d]), k, sum[r][v]);
-        }
+// out[d][i] = number d of query `first` + i, the last one again where there are no more.
+FLOTILLA_INLINE void turn_queries(const float* queries, int first, int nodes, float* out) {
+  for (int i = 0; i < kQueries; i += kLanes) {
+    for (int d = 0; d < kOracleHeadWidth; d += kLanes) {
+      V t[kLanes];
+      for (int r = 0; r < kLanes; ++r) {
+        const int row = first + i + r < nodes ? first + i + r : nodes - 1;
+        t[r] = load(queries + (size_t)row * 3 * kOracleWidth + d);
       }
-      for (int r = 0; r < kAttendRows; ++r) {
-        for (int v = 0; v < kAttendVectors; ++v) {
-          store(scores + (size_t)r * padded + j + v * kLanes, sum[r][v]);
-        }
+      transpose(t);
+      for (int r = 0; r < kLanes; ++r) store(out + (d + r) * kQueries + i, t[r]);
+    }
+  }
+}
+
+// scores[j][i] = query i times key `first` + j; `top` rises to the largest of each query.
+template <int kKeys>
+FLOTILLA_INLINE void match(const float* queries, const float* keys, int first, float* scores,
+                           V (&top)[kQueryVectors]) {
+  V sum[kKeys][kQueryVectors] = {};
+  keys += (size_t)first * 3 * kOracleWidth;
+  for (int d = 0; d < kOracleHeadWidth; ++d) {
+    for (int v = 0; v < kQueryVectors; ++v) {
+      const V query = load(queries + d * kQueries + v * kLanes);
+      for (int j = 0; j < kKeys; ++j) {
+        sum[j][v] = fma(splat(keys[(size_t)j * 3 * kOracleWidth + d]), query, sum[j][v]);
       }
     }
-    float factor[kAttendRows];
-    for (int r = 0; r < kAttendRows; ++r)
-      factor[r] = soften(scores + (size_t)r * padded, nodes, padded);
-    V sum[kAttendRows][kHeadVectors] = {};
-    for (int j = 0; j < nodes; ++j) {
-      for (int v = 0; v < kHeadVectors; ++v) {
-        const V value = load(values + (size_t)j * stride + v * kLanes);
-        for (int r = 0; r < kAttendRows; ++r) {
-          sum[r][v] = fma(splat(scores[(size_t)r * padded + j]), value, sum[r][v]);
-        }
-      }
-    }
-    for (int r = 0; r < kAttendRows && first + r < nodes; ++r) {
-      float* to = out + (size_t)(first + r) * kOracleWidth + head * kOracleHeadWidth;
-      for (int v = 0; v < kHeadVectors; ++v) store(to + v * kLanes, sum[r][v] * factor[r]);
+  }
+  for (int j = 0; j < kKeys; ++j) {
+    for (int v = 0; v < kQueryVectors; ++v) {
+      store(scores + (size_t)(first + j) * kQueries + v * kLanes, sum[j][v]);
+      top[v] = max(top[v], sum[j][v]);
     }
   }
 }
 
-FLOTILLA_INLINE void attend(const float* qkv, int nodes, float* out, float* work) {
-  const int padded = padded_keys(nodes);
-  float* keys = work;
-  float* scores = keys + (size_t)kOracleHeadWidth * padded;
+// Turns scores into e^(score - top) and finds the factors that make their sums one.
+FLOTILLA_INLINE void soften(float* scores, int keys, const V (&top)[kQueryVectors],
+                            float (&factors)[kQueries]) {
+  V sum[kQueryVectors] = {};
+  for (int j = 0; j < keys; ++j, scores += kQueries) {
+    for (int v = 0; v < kQueryVectors; ++v) {
+      const V e = exp(load(scores + v * kLanes) - top[v]);
+      store(scores + v * kLanes, e);
+      sum[v] += e;
+    }
+  }
+  for (int v = 0; v < kQueryVectors; ++v) store(factors + v * kLanes, 1.0f / sum[v]);
+}
+
+// The values, weighted, for kMixed queries.
+FLOTILLA_INLINE void mix(const float* weights, const float* values, int keys, const float* factors,
+                         int count, In* out) {
+  V sum[kMixed][kHeadVectors] = {};
+  for (int j = 0; j < keys; ++j, weights += kQueries, values += 3 * kOracleWidth) {
+    for (int v = 0; v < kHeadVectors; ++v) {
+      const V value = load(values + v * kLanes);
+      for (int r = 0; r < kMixed; ++r) sum[r][v] = fma(splat(weights[r]), value, sum[r][v]);
+    }
+  }
+  for (int r = 0; r < kMixed; ++r) {
+    if (r >= count) return;
+    for (int v = 0; v < kHeadVectors; ++v) {
+      put(out + (size_t)r * kOracleWidth + v * kLanes, sum[r][v] * factors[r]);
+    }
+  }
+}
+
+// One instance, kQueries of a head at a time, which lie in the lanes of vectors.
+FLOTILLA_INLINE void attend(const float* qkv, int nodes, In* out, float* work) {
+  float* queries = work;
+  float* scores = queries + kOracleHeadWidth * kQueries;
   for (int head = 0; head < kOracleHeads; ++head) {
-    const float* from = qkv + kOracleWidth + head * kOracleHeadWidth;
-    for (int j = 0; j < nodes; ++j) {
-      for (int d = 0; d < kOracleHeadWidth; ++d) {
-        keys[(size_t)d * padded + j] = from[(size_t)j * 3 * kOracleWidth + d];
+    const float* own = qkv + head * kOracleHeadWidth;
+    for (int first = 0; first < nodes; first += kQueries) {
+      turn_queries(own, first, nodes, queries);
+      V top[kQueryVectors];
+      for (int v = 0; v < kQueryVectors; ++v) top[v] = splat(-1e30f);
+      int j = 0;
+      for (; j + kMatched <= nodes; j += kMatched) {
+        match<kMatched>(queries, own + kOracleWidth, j, scores, top);
+      }
+      for (; j < nodes; ++j) match<1>(queries, own + kOracleWidth, j, scores, top);
+      float factors[kQueries];
+      soften(scores, nodes, top, factors);
+      for (int i = 0; i < kQueries && first + i < nodes; i += kMixed) {
+        mix(scores + i, own + 2 * kOracleWidth, nodes, factors + i, nodes - first - i,
+            out + (size_t)(first + i) * kOracleWidth + head * kOracleHeadWidth);
       }
     }
-    for (int d = 0; d < kOracleHeadWidth; ++d) {
-      for (int j = nodes; j < padded; ++j) keys[(size_t)d * padded + j] = 0;
-    }
-    attend_head(qkv, head, nodes, keys, out, scores);
   }
 }
 
-FLOTILLA_INLINE void embed(const PackedNetwork& network, const Tile& tile, float* x) {
+// What layers add to, and the same as products take it: one memory where they take floats.
+struct Stream {
+  float* x;
+  In* in;
+  FLOTILLA_INLINE void set(int row, int column, V v) const {
+    const size_t at = (size_t)row * kOracleWidth + column;
+    store(x + at, v);
+    if ((void*)x != (void*)in) put(in + at, v);
+  }
+  FLOTILLA_INLINE Stream from(int row) const {
+    return {x + (size_t)row * kOracleWidth, in + (size_t)row * kOracleWidth};
+  }
+};
+
+FLOTILLA_INLINE void embed(const PackedNetwork& network, const Tile& tile, const Stream& stream) {
   const float* scalars = network.node_scalars;
   for (int row = 0; row < tile.begin[tile.instances]; ++row) {
     const float* cell = network.cells + (size_t)tile.cell[row] * kOracleWidth;
@@ -164,68 +126,102 @@ FLOTILLA_INLINE void embed(const PackedNetwork& network, const Tile& tile, float
       sum = fma(splat(tile.demand[row]), load(scalars + c), sum);
       sum = fma(splat(tile.early[row]), load(scalars + kOracleWidth + c), sum);
       sum = fma(splat(tile.late[row]), load(scalars + 2 * kOracleWidth + c), sum);
-      store(x + (size_t)row * kOracleWidth + c, sum);
+      stream.set(row, c, sum);
     }
   }
 }
 
 // A residual sum with the normaliser behind it, in place.
-FLOTILLA_INLINE auto into_residual(float* x, const float* scale, const float* shift) {
+FLOTILLA_INLINE auto into_residual(const Stream& stream, const float* scale, const float* shift) {
   return [=](int row, int column, V sum) FLOTILLA_INLINE_LAMBDA {
-    float* to = x + (size_t)row * kOracleWidth + column;
-    store(to, fma(sum + load(to), load(scale + column), load(shift + column)));
+    const V old = load(stream.x + (size_t)row * kOracleWidth + column);
+    stream.set(row, column, fma(sum + old, load(scale + column), load(shift + column)));
   };
 }
 
-FLOTILLA_INLINE void feed_forward(const PackedLayer& layer, float* x, int rows, float* hidden) {
+FLOTILLA_INLINE void feed_forward(const PackedLayer& layer, const Stream& stream, int rows,
+                                  In* hidden) {
   for (int first = 0; first < rows; first += kWideRows) {
     const int count = rows - first < kWideRows ? rows - first : kWideRows;
-    float* part = x + (size_t)first * kOracleWidth;
-    product(part, kOracleWidth, count, layer.wide,
+    const Stream part = stream.from(first);
+    product(part.in, kOracleWidth, count, layer.wide,
             [&](int row, int column, V sum) FLOTILLA_INLINE_LAMBDA {
-              store(hidden + (size_t)row * kOracleHidden + column,
-                    max(sum + load(layer.wide_bias + column), V{}));
+              put(hidden + (size_t)row * kOracleHidden + column,
+                  max(sum + load(layer.wide_bias + column), V{}));
             });
     product(hidden, kOracleHidden, count, layer.narrow,
             into_residual(part, layer.scale2, layer.shift2));
   }
 }
 
-FLOTILLA_INLINE void find_graph(const PackedNetwork& network, const float* x, int nodes,
-                                float* graph) {
-  float mean[kOracleWidth];
-  for (int c = 0; c < kOracleWidth; c += kLanes) {
-    V sum = {};
-    for (int row = 0; row < nodes; ++row) sum += load(x + (size_t)row * kOracleWidth + c);
-    store(mean + c, sum * (1.0f / (float)nodes));
+// The sum over the nodes of every instance, as the decoder wants it.
+FLOTILLA_INLINE void find_graphs(const PackedNetwork& network, const Tile& tile, const float* x,
+                                 In* means) {
+  for (int i = 0; i < tile.instances; ++i) {
+    const int begin = tile.begin[i], end = tile.begin[i + 1];
+    for (int c = 0; c < kOracleWidth; c += kLanes) {
+      V sum = {};
+      for (int row = begin; row < end; ++row) sum += load(x + (size_t)row * kOracleWidth + c);
+      put(means + (size_t)i * kOracleWidth + c, sum * (1.0f / (float)(end - begin)));
+    }
   }
-  product(mean, kOracleWidth, 1, network.graph,
-          [&](int, int column, V sum) FLOTILLA_INLINE_LAMBDA { store(graph + column, sum); });
+  product(means, kOracleWidth, tile.instances, network.graph,
+          [&](int row, int column, V sum) FLOTILLA_INLINE_LAMBDA {
+            store(tile.graph + (size_t)row * kOracleWidth + column, sum);
+          });
 }
 
+FLOTILLA_INLINE size_t padded_rows(int rows) {
+  return (size_t)(rows + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce;
+}
+// Floats that hold so many In.
+FLOTILLA_INLINE size_t floats_for(size_t count) { return count * sizeof(In) / sizeof(float); }
+
 struct EncodeWork {
-  EncodeWork(float* work, int rows)
-      : x(work),
-        qkv(x + (size_t)rows * kOracleWidth),
-        heads(qkv + (size_t)rows * 3 * kOracleWidth),
-        hidden(heads + (size_t)rows * kOracleWidth),
-        attention(hidden + (size_t)kWideRows * kOracleHidden) {}
-  float *x, *qkv, *heads, *hidden, *attention;
+  EncodeWork(float* work, int rows, int largest) {
+    const size_t padded = padded_rows(rows);
+    float* next = work;
+    const auto take = [&next](size_t floats) {
+      float* part = next;
+      next += floats;
+      return part;
+    };
+    stream.x = take(padded * kOracleWidth);
+    if constexpr (sizeof(In) == sizeof(float)) {
+      stream.in = (In*)stream.x;
+    } else {
+      stream.in = (In*)take(floats_for(padded * kOracleWidth));
+    }
+    qkv = take(padded * 3 * kOracleWidth);
+    heads = (In*)take(floats_for(padded * kOracleWidth));
+    hidden = (In*)take(floats_for((size_t)kWideRows * kOracleHidden));
+    attention = take((size_t)(kOracleHeadWidth + largest) * kQueries);
+    size = (size_t)(next - work);
+  }
+  Stream stream = {};
+  float *qkv, *attention;
+  In *heads, *hidden;
+  size_t size;
 };
 
 size_t work_size(int rows, int largest) {
-  const size_t encode = (size_t)rows * 5 * kOracleWidth + (size_t)kWideRows * kOracleHidden +
-                        (size_t)(kOracleHeadWidth + kAttendRows) * padded_keys(largest);
+  const size_t encode = EncodeWork(nullptr, rows, largest).size;
   const size_t score = (size_t)(largest + kLanes) * kOracleHeads * (kLanes + 1);
   return encode > score ? encode : score;
 }
 
 void encode(const PackedNetwork& network, const Tile& tile, float* work) {
   const int rows = tile.begin[tile.instances];
-  const EncodeWork to(work, rows);
-  embed(network, tile, to.x);
+  int largest = 0;
+  for (int i = 0; i < tile.instances; ++i) {
+    const int nodes = tile.begin[i + 1] - tile.begin[i];
+    largest = nodes > largest ? nodes : largest;
+  }
+  const EncodeWork to(work, rows, largest);
+  begin_products();
+  embed(network, tile, to.stream);
   for (const PackedLayer& layer : network.layers) {
-    product(to.x, kOracleWidth, rows, layer.qkv,
+    product(to.stream.in, kOracleWidth, rows, layer.qkv,
             [&](int row, int column, V sum) FLOTILLA_INLINE_LAMBDA {
               store(to.qkv + (size_t)row * 3 * kOracleWidth + column,
                     sum + load(layer.qkv_bias + column));
@@ -236,18 +232,15 @@ void encode(const PackedNetwork& network, const Tile& tile, float* work) {
              to.heads + first * kOracleWidth, to.attention);
     }
     product(to.heads, kOracleWidth, rows, layer.out,
-            into_residual(to.x, layer.scale1, layer.shift1));
-    feed_forward(layer, to.x, rows, to.hidden);
+            into_residual(to.stream, layer.scale1, layer.shift1));
+    feed_forward(layer, to.stream, rows, to.hidden);
   }
-  product(to.x, kOracleWidth, rows, network.cache,
+  product(to.stream.in, kOracleWidth, rows, network.cache,
           [&](int row, int column, V sum) FLOTILLA_INLINE_LAMBDA {
             store(tile.cache + (size_t)row * kCacheWidth + column, sum);
           });
-  for (int i = 0; i < tile.instances; ++i) {
-    const int first = tile.begin[i];
-    find_graph(network, to.x + (size_t)first * kOracleWidth, tile.begin[i + 1] - first,
-               tile.graph + (size_t)i * kOracleWidth);
-  }
+  find_graphs(network, tile, to.stream.x, to.heads);
+  end_products();
 }
 
 // out[i] = the sum over the lanes of t[i], for `count` of them; room for padding to kLanes.

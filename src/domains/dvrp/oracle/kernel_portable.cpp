@@ -8,12 +8,14 @@ namespace {
 
 constexpr int kBlockRows = 4, kBlockVectors = 2;
 
+#include "flotilla/domains/dvrp/oracle/product_fma.h"
+
 #include "flotilla/domains/dvrp/oracle/kernel_body.h"
 
 }  // namespace
 }  // namespace portable
 
-const OracleKernels kOraclePortable = {"portable", portable::kPanel, portable::work_size,
+const OracleKernels kOraclePortable = {"portable", portable::pack_matrix, portable::work_size,
                                        portable::encode, portable::score};
 
 }  // namespace flotilla::dvrp

@@ -75,10 +75,11 @@ Affine fold(const Tensors& weights, const std::string& norm, const std::vector<f
 
 void PackedOracle::Free::operator()(float* p) const { std::free(p); }
 
-PackedOracle::PackedOracle(const Tensors& weights, const City& city, const OracleKernels& kernels) {
+PackedOracle::PackedOracle(const Tensors& weights, const City& city, const OracleKernels& kernels)
+    : kernels_(kernels) {
   pack_embedding(weights, city);
-  for (int k = 0; k < kOracleLayers; ++k) pack_layer(weights, k, kernels.panel);
-  pack_decoder(weights, kernels.panel);
+  for (int k = 0; k < kOracleLayers; ++k) pack_layer(weights, k);
+  pack_decoder(weights);
 }
 
 float* PackedOracle::allocate(size_t count) {
@@ -97,19 +98,10 @@ const float* PackedOracle::keep(const std::vector<float>& values) {
   return memory;
 }
 
-PackedMatrix PackedOracle::pack(const std::vector<float>& rows, int outputs, int inputs,
-                                int panel) {
-  float* to = allocate(rows.size());
-  const PackedMatrix packed{.inputs = inputs, .outputs = outputs, .weights = to};
-  for (int first = 0; first < outputs; first += panel) {
-    for (int k = 0; k < inputs; ++k) {
-      for (int i = 0; i < panel; ++i) {
-        *to++ = rows[static_cast<size_t>(first + i) * static_cast<size_t>(inputs) +
-                     static_cast<size_t>(k)];
-      }
-    }
-  }
-  return packed;
+PackedMatrix PackedOracle::pack(const std::vector<float>& rows, int outputs, int inputs) {
+  float* packed = allocate(rows.size());
+  kernels_.pack_matrix(rows.data(), outputs, inputs, packed);
+  return {.inputs = inputs, .outputs = outputs, .weights = packed};
 }
 
 void PackedOracle::pack_embedding(const Tensors& weights, const City& city) {
@@ -136,7 +128,7 @@ void PackedOracle::pack_embedding(const Tensors& weights, const City& city) {
   network_.node_scalars = keep(scalars);
 }
 
-void PackedOracle::pack_layer(const Tensors& weights, int index, int panel) {
+void PackedOracle::pack_layer(const Tensors& weights, int index) {
   PackedLayer& layer = network_.layers[index];
   const std::string name = fmt::format("layer.{}.", index);
   const auto values = [&](const char* part) { return find_tensor(weights, name + part).data; };
@@ -144,12 +136,12 @@ void PackedOracle::pack_layer(const Tensors& weights, int index, int panel) {
   std::vector<float> qkv = values("qkv.weight"), qkv_bias = values("qkv.bias");
   scale(qkv, 0, kWidth * kWidth, factor);
   scale(qkv_bias, 0, kWidth, factor);
-  layer.qkv = pack(qkv, 3 * kOracleWidth, kOracleWidth, panel);
+  layer.qkv = pack(qkv, 3 * kOracleWidth, kOracleWidth);
   layer.qkv_bias = keep(qkv_bias);
-  layer.out = pack(values("out.weight"), kOracleWidth, kOracleWidth, panel);
-  layer.wide = pack(values("wide.weight"), kOracleHidden, kOracleWidth, panel);
+  layer.out = pack(values("out.weight"), kOracleWidth, kOracleWidth);
+  layer.wide = pack(values("wide.weight"), kOracleHidden, kOracleWidth);
   layer.wide_bias = keep(values("wide.bias"));
-  layer.narrow = pack(values("narrow.weight"), kOracleWidth, kOracleHidden, panel);
+  layer.narrow = pack(values("narrow.weight"), kOracleWidth, kOracleHidden);
   const Affine first = fold(weights, name + "norm1", values("out.bias"));
   const Affine second = fold(weights, name + "norm2", values("narrow.bias"));
   layer.scale1 = keep(first.scale);
@@ -158,7 +150,7 @@ void PackedOracle::pack_layer(const Tensors& weights, int index, int panel) {
   layer.shift2 = keep(second.shift);
 }
 
-void PackedOracle::pack_decoder(const Tensors& weights, int panel) {
+void PackedOracle::pack_decoder(const Tensors& weights) {
   const Tensor& cache = find_tensor(weights, "cache.weight");
   const Tensor& context = find_tensor(weights, "context.weight");
   std::vector<float> all = rows_of(cache, 0, 2 * kWidth);
@@ -168,9 +160,8 @@ void PackedOracle::pack_decoder(const Tensors& weights, int panel) {
   scale(logits, 0, logits.size(), 1 / std::sqrt(static_cast<float>(kOracleWidth)));
   std::ranges::copy(logits, std::back_inserter(all));
   std::ranges::copy(columns_of(context, 0, kWidth), std::back_inserter(all));
-  network_.cache = pack(all, kCacheWidth, kOracleWidth, panel);
-  network_.graph =
-      pack(find_tensor(weights, "graph.weight").data, kOracleWidth, kOracleWidth, panel);
+  network_.cache = pack(all, kCacheWidth, kOracleWidth);
+  network_.graph = pack(find_tensor(weights, "graph.weight").data, kOracleWidth, kOracleWidth);
   std::vector<float> scalars;
   for (size_t s = 0; s < kOracleScalars; ++s) {
     std::ranges::copy(column(context, kWidth + s), std::back_inserter(scalars));

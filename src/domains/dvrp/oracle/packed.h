@@ -1,4 +1,4 @@
-// The oracle's weights as the CPU kernels want them: panels, normalisers folded into what follows
+// The oracle's weights as the CPU kernels want them: packed, normalisers folded into what follows
 // them, and everything that does not depend on the instance worked out beforehand.
 //
 //   - the ways from a node to all cells depend on its cell alone: a row per cell;
@@ -30,11 +30,12 @@ class PackedOracle {
   float* allocate(size_t count);  // aligned to a cache line, zero
   const float* keep(const std::vector<float>& values);
   // `rows`: [outputs][inputs].
-  PackedMatrix pack(const std::vector<float>& rows, int outputs, int inputs, int panel);
+  PackedMatrix pack(const std::vector<float>& rows, int outputs, int inputs);
   void pack_embedding(const Tensors& weights, const City& city);
-  void pack_layer(const Tensors& weights, int index, int panel);
-  void pack_decoder(const Tensors& weights, int panel);
+  void pack_layer(const Tensors& weights, int index);
+  void pack_decoder(const Tensors& weights);
 
+  const OracleKernels& kernels_;
   std::vector<Floats> memory_;
   PackedNetwork network_;
 };

@@ -3,17 +3,18 @@
 #pragma once
 
 double reduce(const float* const* slots, int count, size_t begin, size_t end, float* target) {
-  double squares = 0;
-  for (size_t i = begin; i < end; i += kPad) {
-    for (size_t j = i; j < i + kPad; j += kLanes) {
-      V sum = load(slots[0] + j);
-      for (int s = 1; s < count; ++s) sum = sum + load(slots[s] + j);
-      store(target + j, sum);
-    }
-    for (size_t j = i; j < i + kPad; ++j)
-      squares += static_cast<double>(target[j]) * static_cast<double>(target[j]);
+  typedef double Wide __attribute__((vector_size(kLanes * 8)));
+  Wide squares = {};
+  for (size_t i = begin; i < end; i += kLanes) {
+    V sum = load(slots[0] + i);
+    for (int s = 1; s < count; ++s) sum = sum + load(slots[s] + i);
+    store(target + i, sum);
+    const Wide wide = __builtin_convertvector(sum, Wide);
+    squares = squares + wide * wide;
   }
-  return squares;
+  double total = 0;
+  for (int lane = 0; lane < kLanes; ++lane) total += squares[lane];
+  return total;
 }
 
 void adam(const AdamCall& call) {

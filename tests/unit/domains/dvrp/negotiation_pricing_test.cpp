@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "flotilla/core/sha256.h"
 #include "flotilla/domains/dvrp/generate.h"
@@ -129,6 +130,28 @@ TEST_F(Pricing, OneCallForAgentsAndBaselines) {
   }
   EXPECT_GT(pairs, 100u);
   EXPECT_GT(shifts, 150u);
+}
+
+TEST_F(Pricing, EqualInstancesAreRoutedOnce) {
+  constexpr int kEnvs = 8, kReplicas = 4, kCustomers = 12;
+  VecOptions options = serial(kEnvs);
+  options.replicas = kReplicas;
+  RandomRun run(watched(), config_of(watched(), {"customers=12"}), options, 3);
+  size_t plain = 0, routed = 0;
+  for (int t = 0; t < 2 * kCustomers; ++t) {
+    run.step();
+    const std::vector<Instance>& call = Desk::get().calls.back();
+    std::set<std::string> days;
+    for (size_t i = 0; i < call.size(); ++i) {
+      days.insert(trips_hash(call[i]));
+      plain += std::ranges::all_of(call[i].requests, [&](const Request& r) { return is_plain(r); });
+      for (size_t j = 0; j < i; ++j) EXPECT_NE(call[i].requests, call[j].requests);
+    }
+    EXPECT_EQ(days.size(), kEnvs / kReplicas);
+    routed += call.size();
+  }
+  EXPECT_EQ(plain, 2 * kCustomers * kEnvs / kReplicas) << "a baseline for every day";
+  EXPECT_LT(routed, 2 * kCustomers * (kEnvs + kEnvs / kReplicas));
 }
 
 TEST_F(Pricing, EveryTourIsFeasible) {

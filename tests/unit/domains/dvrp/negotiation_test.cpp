@@ -63,14 +63,16 @@ void expect_same(RandomRun& run, int env, const Twin::Row& expected) {
   }
 }
 
-void expect_twin(const TwinSettings& settings, int episodes) {
+void expect_twin(const TwinSettings& settings, int episodes, int replicas = 1) {
   constexpr uint64_t kSeed = 3;
   constexpr int kEnvs = 3;
   const Config config = flotilla::test::config_of(dvrp_type(), settings.overrides());
-  RandomRun run(dvrp_type(), config, flotilla::test::serial(kEnvs), kSeed);
+  VecOptions options = flotilla::test::serial(kEnvs);
+  options.replicas = replicas;
+  RandomRun run(dvrp_type(), config, options, kSeed);
   std::vector<Twin> twins;
   for (int i = 0; i < kEnvs; ++i) {
-    twins.emplace_back(data(), settings, kSeed, i);
+    twins.emplace_back(data(), settings, kSeed, i / replicas);
     expect_near(row_of(run.view().obs, run.vec().spec(), i), twins.back().observation(), 2e-7F);
   }
   for (int t = 0; t < episodes * settings.customers; ++t) {
@@ -105,6 +107,8 @@ TEST(Negotiation, DoesWhatItsTwinDoesInEveryMode) {
 }
 
 TEST(Negotiation, DoesWhatItsTwinDoesByDefault) { expect_twin({.oracle = "network"}, 2); }
+
+TEST(Negotiation, DoesWhatItsTwinDoesWhereEnvsShareADay) { expect_twin({}, 3, 2); }
 
 TEST(Negotiation, ObservationsHaveTheirShapes) {
   const auto shape = [](const std::string& observation, const std::string& customers) {

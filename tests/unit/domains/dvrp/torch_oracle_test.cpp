@@ -15,8 +15,10 @@
 namespace flotilla::dvrp {
 namespace {
 
-// FLOTILLA_TEST_DEVICE=cuda runs all of this on a GPU, which multiplies with ten bits.
+// FLOTILLA_TEST_DEVICE=cuda runs all of this on a GPU, which multiplies with ten bits. The kernels
+// do with eight on AMX: then each side follows its own path where two nodes are nearly as good.
 const char* const device = std::getenv("FLOTILLA_TEST_DEVICE");
+bool rounds_coarsely() { return device != nullptr || &oracle_kernels() == &kOracleAmx; }
 
 std::unique_ptr<TorchOracle> torch_oracle(const OracleWeights& weights) {
   try {
@@ -48,7 +50,7 @@ TEST(TorchOracle, RoutesAsTheKernelsDo) {
     ASSERT_EQ(fault_of(instances[i], tours[i].routes), "");
     same += tours[i].routes == expected[i].routes ? 1 : 0;
   }
-  EXPECT_GE(same, device != nullptr ? 60 : 118);  // near ties may be rounded either way
+  EXPECT_GE(same, rounds_coarsely() ? 60 : 118);  // near ties may be rounded either way
 }
 
 // -log p of the choices of sequences, by the kernels.
@@ -107,7 +109,7 @@ TEST(TorchOracle, ItsLossIsTheSurpriseAtTheTeachersChoices) {
   for (const Lesson& lesson : school.lessons) expected += surprise(weights, lesson, &choices);
   ASSERT_GT(choices, 100);
   const double loss = school.learn(*oracle, std::vector<float>(24, 1), {.frozen_norms = true});
-  EXPECT_NEAR(loss, expected, (device != nullptr ? 5e-3 : 1e-4) * expected);
+  EXPECT_NEAR(loss, expected, (rounds_coarsely() ? 5e-3 : 1e-4) * expected);
 }
 
 TEST(TorchOracle, LearnsByHeartAndFollowsItsWeights) {
