@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <memory>
@@ -52,7 +53,8 @@ RunConfig run_of(const Registry& registry, const ScalingArguments& arguments, in
   config.set("steps", std::to_string(INT64_MAX));
   config.set("eval.episodes", "0");
   config.set("eval.every", "0");
-  // All hyper-parameters are the same, as far as there are rows for a minibatch.
+  // All hyper-parameters are the same, as far as there are rows for a minibatch. Where envs are
+  // enough, `replicas` of them share a day.
   const int64_t rows = config.get_integer("horizon") * num_envs;
   if (config.get_integer("ppo.minibatch_size") > rows) {
     config.set("ppo.minibatch_size", std::to_string(rows));
@@ -79,6 +81,7 @@ Json measured(const RunConfig& run, const ScalingArguments& arguments) {
   }
   const double samples = run.horizon * run.vec.num_envs, seconds = median(epoch_s);
   return {{"num_envs", run.vec.num_envs},
+          {"replicas", std::min(run.vec.replicas, run.vec.num_envs)},
           {"samples_per_epoch", static_cast<int64_t>(samples)},
           {"samples_per_s", samples / seconds},
           {"epoch_s", seconds},

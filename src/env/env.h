@@ -95,6 +95,8 @@ class Stage {
   virtual ~Stage() = default;
   // What it throws ends the run.
   virtual void run(std::span<State* const> states) = 0;
+  // What carries it out, where results depend on that in their last digits.
+  virtual std::string name() const { return {}; }
 };
 
 // Optional: an env whose steps have such a part. A step is then prepare() of each env, run() for

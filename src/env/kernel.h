@@ -86,6 +86,7 @@ class KernelStage {
   virtual ~KernelStage() = default;
   // For the envs that are in service, whose slots lie in `bank`.
   virtual void run(Span envs, std::byte* bank) = 0;
+  virtual std::string name() const = 0;  // Stage
 };
 
 class EnvKernel {
@@ -231,6 +232,7 @@ class KernelOf final : public EnvKernel {
       }
       stage_->run(states_);
     }
+    std::string name() const override { return stage_->name(); }
 
    private:
     std::unique_ptr<Stage<typename E::State>> stage_;

@@ -20,6 +20,7 @@ class LocalVecEnv final : public VecEnv {
 
   ThreadPool* team() override { return pool_.threads() > 1 ? &pool_ : nullptr; }
   StageTime stage_time() const override { return stage_time_; }
+  std::string stage_name() const override { return stage_ == nullptr ? "" : stage_->name(); }
 
  private:
   struct alignas(64) Share {

@@ -143,6 +143,8 @@ class VecEnv {
 
   // Spent so far in the common stage of batched envs.
   virtual StageTime stage_time() const { return {}; }
+  // What carries it out; empty: nothing that matters.
+  virtual std::string stage_name() const { return {}; }
   // CPU time of this process and the workers.
   virtual double cpu_seconds() const;
   virtual std::vector<pid_t> worker_pids() const { return {}; }

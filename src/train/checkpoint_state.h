@@ -25,7 +25,7 @@ struct CheckpointState {
   int64_t step = 0;
   std::string env, spec_sha256;
   std::string config;  // YAML, all keys
-  std::string kernel;  // that carried out the network
+  std::string kernel;  // Trainer::kernel()
   std::string version;
   std::optional<BestEvaluation> best;
   std::map<std::string, std::string> files;  // SHA-256 of the files beside it, by name

@@ -165,9 +165,9 @@ void Run::go_on_from(int64_t step, const CheckpointState& state) {
   earlier_s_ = trainer_->progress().wall_s;
   best_ = state.best;
   saved_step_ = step;
-  if (state.kernel != trainer_->policy().kernel()) {
-    log::warn("another kernel than before: results may differ in the last digits",
-              {{"before", state.kernel}, {"now", trainer_->policy().kernel()}});
+  if (state.kernel != trainer_->kernel()) {
+    log::warn("another kernel than before: results may differ",
+              {{"before", state.kernel}, {"now", trainer_->kernel()}});
   }
   was_finished_ = finished() && directory_->holds(kSummary);
   if (was_finished_) return;

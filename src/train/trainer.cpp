@@ -270,6 +270,11 @@ Timing Trainer::timing() const {
   return timing;
 }
 
+std::string Trainer::kernel() const {
+  const std::string stage = vec_->stage_name();
+  return stage.empty() ? policy_->kernel() : policy_->kernel() + "; " + stage;
+}
+
 RunShape Trainer::shape() const {
   const bool processes = run_.vec.backend == Backend::kProcesses;
   return {.backend = run_.config.get_text("backend"),

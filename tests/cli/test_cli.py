@@ -1126,12 +1126,19 @@ class BenchPpo(CliTest):
             with self.subTest(kernel=kernel):
                 line = self.bench_ppo("cartpole", env={**os.environ, "FLOTILLA_KERNEL": kernel})
                 self.assertEqual(line["kernel"], f"fused {kernel}")
+        amx = self.run_cli("bench", "oracle", "--num-envs", "2", "--seconds", "0.01", "--repeats",
+                           "1", "--json", env={**os.environ, "FLOTILLA_KERNEL": "amx"})
+        if " amx_bf16 " in flags and " avx512_bf16 " in flags:
+            self.assertEqual(json.loads(amx.stdout)["router"], "network, amx")
+        else:
+            self.assertEqual((amx.returncode, amx.stderr),
+                             (2, "flotilla: FLOTILLA_KERNEL: this CPU cannot run amx\n"))
         for command in (["train"], ["bench", "ppo"]):
             result = self.run_cli(*command, "cartpole",
                                   env={**os.environ, "FLOTILLA_KERNEL": "sse"})
             self.assertEqual((result.returncode, result.stdout, result.stderr),
                              (2, "", "flotilla: FLOTILLA_KERNEL: unknown kernel 'sse' "
-                                     "(avx512, avx2, portable)\n"))
+                                     "(amx, avx512, avx2, portable)\n"))
 
     def test_back_ends_and_policies(self):
         for layout in (["--backend", "serial"], ["--backend", "processes", "--workers", 2]):

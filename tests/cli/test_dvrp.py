@@ -8,6 +8,7 @@ import argparse
 import csv
 import gzip
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -404,6 +405,17 @@ class Negotiation(DvrpTest):
         policy = "run/checkpoints/step_576/model.safetensors"
         alone = self.json_of("eval", policy, "--instances", 12, "--iterations", 200)
         self.assertEqual({**alone, "policy": ""}, {**judged, "policy": ""})
+
+    def test_another_kernel_of_the_oracle_is_warned_of(self):
+        self.train("--epochs", "1")
+        state = max((self.folder / "run/checkpoints").glob("step_*/state.json"))
+        self.assertRegex(json.loads(state.read_text())["kernel"], "; oracle: network, [a-z0-9]+$")
+        command = [BINARY, "train", "--resume", "run", "--epochs", "2"]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True,
+                              timeout=TIMEOUT_S, env={**os.environ, "FLOTILLA_KERNEL": "portable"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("another kernel than before", done.stderr)
+        self.assertIn("oracle: network, portable", done.stderr)
 
     def test_what_is_no_negotiator_is_refused(self):
         subprocess.run([BINARY, "train", "cartpole", "--steps", "8192", "--out", "pole"],

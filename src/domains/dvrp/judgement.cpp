@@ -68,7 +68,7 @@ std::vector<Day> best_days(const std::vector<Day>& days, const Travellers& trave
 void take_better(std::vector<Day>& best, Costs& best_costs, const std::vector<Day>& days,
                  const Costs& costs) {
   for (size_t i = 0; i < days.size(); ++i) {
-    if (costs[i] >= best_costs[i]) continue;
+    if (!(costs[i] < best_costs[i])) continue;
     best[i] = days[i];
     best_costs[i] = costs[i];
   }

@@ -32,6 +32,8 @@ class Pricing final : public Stage<State> {
     }
   }
 
+  std::string name() const override { return "oracle: " + router_->name(); }
+
  private:
   enum class Shifts : uint8_t { kAll, kNone, kAllButLast };
   struct Order {
@@ -120,7 +122,7 @@ class Pricing final : public Stage<State> {
   std::vector<Order> orders_;                     // of this step
   std::vector<const Order*> distinct_;            // the first of equal ones
   std::unordered_map<uint64_t, size_t> by_hash_;  // of those
-  // As many as there ever were orders.
+  // As many as there ever were distinct ones.
   std::vector<Instance> instances_;
   std::vector<const Instance*> pointers_;
   std::vector<Tour> tours_;

@@ -219,12 +219,14 @@ const Vehicle& Memo::without(const Vehicle& vehicle, int request) {
 
 void Bids::clear(size_t customers, size_t vehicles) {
   stride_ = vehicles;
+  rows_.resize(customers);
+  std::iota(rows_.begin(), rows_.end(), size_t{0});
   bids_.assign(customers * vehicles, Bid{});
 }
 
 Bids::Best Bids::best(size_t customer, size_t vehicles) const {
   Best best;
-  const Bid* bids = bids_.data() + customer * stride_;
+  const Bid* bids = bids_.data() + rows_[customer] * stride_;
   for (size_t v = 0; v < vehicles; ++v) {
     const double minutes = bids[v].minutes;
     if (minutes < best.first) {
@@ -234,11 +236,6 @@ Bids::Best Bids::best(size_t customer, size_t vehicles) const {
     }
   }
   return best;
-}
-
-void Bids::erase(size_t customer) {
-  const auto begin = bids_.begin() + static_cast<std::ptrdiff_t>(customer * stride_);
-  bids_.erase(begin, begin + static_cast<std::ptrdiff_t>(stride_));
 }
 
 Plan::Plan(Problem& problem, Memo& memo, const std::vector<Route>& routes) : Plan(problem, memo) {

@@ -127,13 +127,16 @@ class Bids {
 
   // None yet. Room for vehicles that come later.
   void clear(size_t customers, size_t vehicles);
-  Bid& at(size_t customer, size_t vehicle) { return bids_[customer * stride_ + vehicle]; }
+  Bid& at(size_t customer, size_t vehicle) { return bids_[rows_[customer] * stride_ + vehicle]; }
   Best best(size_t customer, size_t vehicles) const;
   // The customers behind move up.
-  void erase(size_t customer);
+  void erase(size_t customer) {
+    rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(customer));
+  }
 
  private:
-  std::vector<Bid> bids_;
+  std::vector<size_t> rows_;  // by customer
+  std::vector<Bid> bids_;     // by row and vehicle
   size_t stride_ = 0;
 };
 

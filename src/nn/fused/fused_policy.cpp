@@ -30,7 +30,7 @@ constexpr int kMaxWidth = 256, kMaxOutputs = 256, kMaxInputs = 4096, kMaxBoxDims
 int shard_count(size_t rows) {
   return static_cast<int>(std::clamp<size_t>((rows + kShardRows / 2) / kShardRows, 1, kMaxShards));
 }
-int bundle_size(int shards) { return shards <= kBundle ? 1 : kBundle; }
+bool are_bundled(int shards) { return shards > kBundle; }
 
 struct LossContext {
   const Objective* objective;
@@ -142,7 +142,7 @@ LearnResult FusedPolicy::learn(ThreadPool& pool, const Samples& samples,
                          .context = &loss,
                          .gradient = slot};
     kernels_.learn(network(), call, work(thread));
-    if (bundle_size(shards) == 1) return;
+    if (!are_bundled(shards)) return;
     const int bundle = s / kBundle, first = bundle * kBundle;
     const int size = std::min(kBundle, shards - first);
     if (finished[static_cast<size_t>(bundle)].fetch_add(1) + 1 == size) {
@@ -169,9 +169,10 @@ LearnResult FusedPolicy::learn(ThreadPool& pool, const Samples& samples,
 
 // The sum of the gradient's squares.
 double FusedPolicy::sum_bundles(ThreadPool& pool, int shards, size_t begin, size_t end) {
-  std::array<const float*, kMaxShards> bundles;
+  static_assert(kMaxShards / kBundle <= kBundle);
+  std::array<const float*, kBundle> bundles;  // or shards
   int count = 0;
-  for (int s = 0; s < shards; s += bundle_size(shards)) {
+  for (int s = 0; s < shards; s += are_bundled(shards) ? kBundle : 1) {
     bundles[static_cast<size_t>(count++)] = slot_data_[static_cast<size_t>(s)];
   }
   const auto chunks = static_cast<int>((end - begin + kChunk - 1) / kChunk);

@@ -3,6 +3,12 @@
 #include <cstdlib>
 #include <string>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "flotilla/core/error.h"
 
 namespace flotilla::fused {
@@ -22,21 +28,56 @@ bool can_run(const Kernels& kernels) {
 
 namespace {
 
-const Kernels& pick() {
-  const Kernels* const all[] = {&kAvx512, &kAvx2, &kPortable};
+bool find_amx() {
+#if defined(__x86_64__)
+  constexpr unsigned kBf16 = 1u << 22u, kTile = 1u << 24u;  // leaf 7, edx
+  constexpr unsigned kAvx512Bf16 = 1u << 5u;                // leaf 7.1, eax
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  if ((edx & kBf16) == 0 || (edx & kTile) == 0) return false;
+  if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) == 0) return false;
+  if ((eax & kAvx512Bf16) == 0 || !can_run(kAvx512)) return false;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl
+  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+std::string asked_for() {
   const char* asked = std::getenv("FLOTILLA_KERNEL");
-  for (const Kernels* kernels : all) {
-    if (asked == nullptr ? can_run(*kernels) : std::string(asked) == kernels->name) {
-      if (can_run(*kernels)) return *kernels;
-      throw Error(ErrorCode::kUsage,
-                  std::string("FLOTILLA_KERNEL: this CPU cannot run ") + kernels->name);
-    }
+  return asked == nullptr ? "" : asked;
+}
+
+const Kernels& pick() {
+  const std::string asked = asked_for();
+  const auto refuse = [&asked] {
+    throw Error(ErrorCode::kUsage, "FLOTILLA_KERNEL: this CPU cannot run " + asked);
+  };
+  if (asked == "amx") {
+    if (!has_amx()) refuse();
+    return kAvx512;
   }
-  throw Error(ErrorCode::kUsage, std::string("FLOTILLA_KERNEL: unknown kernel '") + asked +
-                                     "' (avx512, avx2, portable)");
+  for (const Kernels* kernels : {&kAvx512, &kAvx2, &kPortable}) {
+    if (asked.empty() ? !can_run(*kernels) : asked != kernels->name) continue;
+    if (!can_run(*kernels)) refuse();
+    return *kernels;
+  }
+  throw Error(ErrorCode::kUsage,
+              "FLOTILLA_KERNEL: unknown kernel '" + asked + "' (amx, avx512, avx2, portable)");
 }
 
 }  // namespace
+
+bool has_amx() {
+  static const bool has = find_amx();
+  return has;
+}
+
+bool may_use_amx() {
+  static const bool may = asked_for().empty() || asked_for() == "amx";
+  return may && has_amx();
+}
 
 const Kernels& kernels() {
   static const Kernels& best = pick();

@@ -58,7 +58,7 @@ struct ScoreCall {
 
 struct OracleKernels {
   const char* name;
-  // Packs [outputs][inputs] into memory of the same size, aligned to a cache line.
+  // Packs [outputs][inputs] into memory as large, aligned to a cache line.
   void (*pack_matrix)(const float* rows, int outputs, int inputs, void* packed);
   // Floats of work memory for tiles and calls of so many rows.
   size_t (*work_size)(int rows, int largest);
@@ -66,7 +66,7 @@ struct OracleKernels {
   void (*score)(const PackedNetwork& network, const ScoreCall& call, float* work);
 };
 
-// kOracleAmx multiplies numbers of 8 bits (bfloat16) where the others take 24, four times as fast.
+// kOracleAmx multiplies numbers of 8 significant bits (bfloat16), where the others take 24.
 extern const OracleKernels kOracleAmx, kOracleAvx512, kOracleAvx2, kOraclePortable;
 
 bool can_run(const OracleKernels& kernels);

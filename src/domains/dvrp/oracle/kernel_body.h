@@ -7,7 +7,8 @@ constexpr int kWidthVectors = kOracleWidth / kLanes;
 // Of the attention, at a time: queries, keys they are matched with, queries values are mixed for.
 constexpr int kQueryVectors = 2, kQueries = kQueryVectors * kLanes;
 constexpr int kMatched = 4, kMixed = 16 / kHeadVectors;
-static_assert(kOracleHeadWidth % kLanes == 0 && kWideRows % kRowsAtOnce == 0);
+static_assert(kOracleHeadWidth % kLanes == 0 && kWideRows % kRowsAtOnce == 0 &&
+              kQueries % kMixed == 0);
 
 // out[d][i] = number d of query `first` + i, the last one again where there are no more.
 FLOTILLA_INLINE void turn_queries(const float* queries, int first, int nodes, float* out) {
@@ -110,7 +111,7 @@ struct Stream {
   FLOTILLA_INLINE void set(int row, int column, V v) const {
     const size_t at = (size_t)row * kOracleWidth + column;
     store(x + at, v);
-    if ((void*)x != (void*)in) put(in + at, v);
+    if constexpr (sizeof(In) != sizeof(float)) put(in + at, v);
   }
   FLOTILLA_INLINE Stream from(int row) const {
     return {x + (size_t)row * kOracleWidth, in + (size_t)row * kOracleWidth};
@@ -177,35 +178,27 @@ FLOTILLA_INLINE size_t padded_rows(int rows) {
 // Floats that hold so many In.
 FLOTILLA_INLINE size_t floats_for(size_t count) { return count * sizeof(In) / sizeof(float); }
 
-struct EncodeWork {
-  EncodeWork(float* work, int rows, int largest) {
+// Where everything lies in the work memory of a tile, in floats.
+struct EncodeLayout {
+  EncodeLayout(int rows, int largest) {
     const size_t padded = padded_rows(rows);
-    float* next = work;
-    const auto take = [&next](size_t floats) {
-      float* part = next;
-      next += floats;
-      return part;
+    const auto take = [this](size_t floats) {
+      const size_t at = size;
+      size += floats;
+      return at;
     };
-    stream.x = take(padded * kOracleWidth);
-    if constexpr (sizeof(In) == sizeof(float)) {
-      stream.in = (In*)stream.x;
-    } else {
-      stream.in = (In*)take(floats_for(padded * kOracleWidth));
-    }
+    x = take(padded * kOracleWidth);
+    in = sizeof(In) == sizeof(float) ? x : take(floats_for(padded * kOracleWidth));
     qkv = take(padded * 3 * kOracleWidth);
-    heads = (In*)take(floats_for(padded * kOracleWidth));
-    hidden = (In*)take(floats_for((size_t)kWideRows * kOracleHidden));
+    heads = take(floats_for(padded * kOracleWidth));
+    hidden = take(floats_for((size_t)kWideRows * kOracleHidden));
     attention = take((size_t)(kOracleHeadWidth + largest) * kQueries);
-    size = (size_t)(next - work);
   }
-  Stream stream = {};
-  float *qkv, *attention;
-  In *heads, *hidden;
-  size_t size;
+  size_t x, in, qkv, heads, hidden, attention, size = 0;
 };
 
 size_t work_size(int rows, int largest) {
-  const size_t encode = EncodeWork(nullptr, rows, largest).size;
+  const size_t encode = EncodeLayout(rows, largest).size;
   const size_t score = (size_t)(largest + kLanes) * kOracleHeads * (kLanes + 1);
   return encode > score ? encode : score;
 }
@@ -217,29 +210,32 @@ void encode(const PackedNetwork& network, const Tile& tile, float* work) {
     const int nodes = tile.begin[i + 1] - tile.begin[i];
     largest = nodes > largest ? nodes : largest;
   }
-  const EncodeWork to(work, rows, largest);
+  const EncodeLayout at(rows, largest);
+  const Stream stream = {work + at.x, (In*)(work + at.in)};
+  float* qkv = work + at.qkv;
+  In* heads = (In*)(work + at.heads);
   begin_products();
-  embed(network, tile, to.stream);
+  embed(network, tile, stream);
   for (const PackedLayer& layer : network.layers) {
-    product(to.stream.in, kOracleWidth, rows, layer.qkv,
+    product(stream.in, kOracleWidth, rows, layer.qkv,
             [&](int row, int column, V sum) FLOTILLA_INLINE_LAMBDA {
-              store(to.qkv + (size_t)row * 3 * kOracleWidth + column,
+              store(qkv + (size_t)row * 3 * kOracleWidth + column,
                     sum + load(layer.qkv_bias + column));
             });
     for (int i = 0; i < tile.instances; ++i) {
       const size_t first = (size_t)tile.begin[i];
-      attend(to.qkv + first * 3 * kOracleWidth, tile.begin[i + 1] - tile.begin[i],
-             to.heads + first * kOracleWidth, to.attention);
+      attend(qkv + first * 3 * kOracleWidth, tile.begin[i + 1] - tile.begin[i],
+             heads + first * kOracleWidth, work + at.attention);
     }
-    product(to.heads, kOracleWidth, rows, layer.out,
-            into_residual(to.stream, layer.scale1, layer.shift1));
-    feed_forward(layer, to.stream, rows, to.hidden);
+    product(heads, kOracleWidth, rows, layer.out,
+            into_residual(stream, layer.scale1, layer.shift1));
+    feed_forward(layer, stream, rows, (In*)(work + at.hidden));
   }
-  product(to.stream.in, kOracleWidth, rows, network.cache,
+  product(stream.in, kOracleWidth, rows, network.cache,
           [&](int row, int column, V sum) FLOTILLA_INLINE_LAMBDA {
             store(tile.cache + (size_t)row * kCacheWidth + column, sum);
           });
-  find_graphs(network, tile, to.stream.x, to.heads);
+  find_graphs(network, tile, stream.x, heads);
   end_products();
 }
 

@@ -170,13 +170,13 @@ class NetworkRouter final : public Router {
  public:
   NetworkRouter(const OracleWeights& weights, const City& city, const DecodeOptions& options,
                 ThreadPool& pool)
-      : pool_(pool), options_(options), packed_(weights.tensors, city, oracle_kernels()) {
+      : pool_(pool), options_(options), packed_(weights.tensors, city, kernels_) {
     for (int i = 0; i < pool.threads(); ++i) {
-      workers_.emplace_back(packed_.network(), oracle_kernels(), options_);
+      workers_.emplace_back(packed_.network(), kernels_, options_);
     }
   }
 
-  std::string name() const override { return std::string("network, ") + oracle_kernels().name; }
+  std::string name() const override { return std::string("network, ") + kernels_.name; }
   void route(std::span<const Instance* const> instances, std::span<Tour> tours) override {
     const std::vector<Share> shares = cut(instances);
     pool_.for_each(static_cast<int>(shares.size()), [&](int thread, int i) {
@@ -187,6 +187,7 @@ class NetworkRouter final : public Router {
  private:
   ThreadPool& pool_;
   const DecodeOptions options_;
+  const OracleKernels& kernels_ = oracle_kernels();
   const PackedOracle packed_;
   std::vector<Worker> workers_;
 };

@@ -6,23 +6,24 @@ typedef uint16_t In;  // a bfloat16
 constexpr int kRowsAtOnce = 16, kWideRows = 128;
 constexpr int kTileInputs = 32, kTileOutputs = 16;  // of a tile of weights
 constexpr int kTileSize = kTileInputs * kTileOutputs;
-static_assert(kLanes == kTileOutputs && kOracleWidth % (2 * kTileOutputs) == 0 &&
-              kOracleWidth % kTileInputs == 0);
+static_assert(kLanes == kTileOutputs && kOracleWidth % kTileInputs == 0 &&
+              kOracleHidden % kTileInputs == 0 && kTileInputs == 2 * kTileOutputs);
 
 FLOTILLA_INLINE void put(In* to, V v) {
   const __m256bh narrow = _mm512_cvtneps_pbh((__m512)v);
   __builtin_memcpy(to, &narrow, sizeof(narrow));
 }
 
-// Tiles 0 to 3 are sums, 4 and 5 inputs, 6 and 7 weights; all have 16 rows of 64 bytes.
-FLOTILLA_INLINE void begin_products() {
-  struct {
-    uint8_t palette = 1, start_row = 0, reserved[14] = {};
-    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-  } shape;
-  _tile_loadconfig(&shape);
-}
+struct TileShapes {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+// Tiles 0 to 3 are sums, 4 and 5 inputs, 6 and 7 weights; all have 16 rows of 64 bytes. Not on the
+// stack: of what the intrinsic reads, the compiler knows the first eight bytes only.
+alignas(64) const TileShapes kTileShapes;
+
+FLOTILLA_INLINE void begin_products() { _tile_loadconfig(&kTileShapes); }
 // A thread without tiles in use is cheaper to switch.
 FLOTILLA_INLINE void end_products() { _tile_release(); }
 
