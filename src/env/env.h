@@ -95,7 +95,7 @@ class Stage {
   virtual ~Stage() = default;
   // What it throws ends the run.
   virtual void run(std::span<State* const> states) = 0;
-  // What carries it out, where results depend on that in their last digits.
+  // What carries it out, where results depend on that.
   virtual std::string name() const { return {}; }
 };
 

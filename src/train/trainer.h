@@ -62,7 +62,8 @@ class Trainer {
 
   Policy& policy() { return *policy_; }
   const Policy& policy() const { return *policy_; }
-  // What the last digits of results depend on: that of the policy, and what envs do together.
+  // What results depend on beside the settings: the kernel of the policy, and of what envs do
+  // together.
   std::string kernel() const;
   const Progress& progress() const { return progress_; }
   // That ended in the last iteration, in the order of steps and envs.

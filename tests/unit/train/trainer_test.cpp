@@ -52,6 +52,17 @@ TEST(Trainer, ParametersDoNotDependOnTheLayout) {
   }
 }
 
+TEST(Trainer, EvaluationsHaveNoReplicas) {
+  const auto evaluated = [](const std::vector<std::string>& overrides) {
+    const RunConfig run = run_config("cartpole", small(overrides));
+    return Evaluator(run.type, run.env_config, run.eval).play(Trainer(run).policy(), false);
+  };
+  const Evaluation expected = evaluated({}), found = evaluated({"replicas=4"});
+  EXPECT_GT(expected.std, 0);
+  EXPECT_EQ(found.mean, expected.mean);
+  EXPECT_EQ(found.std, expected.std);
+}
+
 TEST(Trainer, TheFirstRatioIsOneInEveryEnvironment) {
   for (const EnvType& type : shipped().types()) {
     if (!is_trainable(type)) continue;

@@ -155,7 +155,7 @@ FLOTILLA_INLINE void feed_forward(const PackedLayer& layer, const Stream& stream
   }
 }
 
-// The sum over the nodes of every instance, as the decoder wants it.
+// The mean over the nodes of every instance, as the decoder wants it.
 FLOTILLA_INLINE void find_graphs(const PackedNetwork& network, const Tile& tile, const float* x,
                                  In* means) {
   for (int i = 0; i < tile.instances; ++i) {
