@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include "flotilla/core/error.h"
@@ -69,6 +70,17 @@ void on_interrupt(int signal) {
   errno = error;
 }
 
+// The cores that servers have; others by their numbers.
+std::string arm_model(const std::string& designer, const std::string& part) {
+  static const std::map<std::string, std::string> kOfArm = {
+      {"0xd08", "Cortex-A72"},  {"0xd0c", "Neoverse-N1"}, {"0xd40", "Neoverse-V1"},
+      {"0xd49", "Neoverse-N2"}, {"0xd4f", "Neoverse-V2"}, {"0xd84", "Neoverse-V3"},
+      {"0xd8e", "Neoverse-N3"}};
+  const auto known = kOfArm.find(part);
+  if (designer == "0x41" && known != kOfArm.end()) return "ARM " + known->second;
+  return "ARM, designer " + designer + ", part " + part;
+}
+
 }  // namespace
 
 int cpu_count() {
@@ -79,8 +91,14 @@ int cpu_count() {
 
 std::string cpu_model() {
   std::ifstream file("/proc/cpuinfo");
+  std::string designer;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+    // An ARM says numbers only.
+    if (line.starts_with("CPU implementer")) designer = line.substr(line.find(':') + 2);
+    if (line.starts_with("CPU part")) {
+      return arm_model(designer, line.substr(line.find(':') + 2));
+    }
   }
   return "unknown";
 }
@@ -106,6 +124,8 @@ std::string cpu_features() {
   if (__builtin_cpu_supports("fma")) found.emplace_back("fma");
   if (__builtin_cpu_supports("avx512f")) found.emplace_back("avx512f");
   if (__builtin_cpu_supports("avx512bw")) found.emplace_back("avx512bw");
+#elif defined(__aarch64__)
+  found.emplace_back("neon");
 #endif
   return found.empty() ? "baseline" : join(found, " ");
 }

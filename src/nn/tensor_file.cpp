@@ -13,6 +13,12 @@
 namespace flotilla {
 namespace {
 
+#if defined(__aarch64__)
+using Half = __fp16;  // g++ 12 has no other name for it there
+#else
+using Half = _Float16;
+#endif
+
 [[noreturn]] void refuse(const std::string& origin, const std::string& what) {
   throw Error(ErrorCode::kData, origin + ": " + what);
 }
@@ -39,7 +45,7 @@ Tensor to_tensor(const TensorFile& file, const StoredTensor& stored) {
   Tensor tensor;
   tensor.name = stored.name;
   if (stored.dtype == DType::kF16) {
-    const auto halves = values_of<_Float16>(file, stored, DType::kF16);
+    const auto halves = values_of<Half>(file, stored, DType::kF16);
     tensor.data.assign(halves.begin(), halves.end());
   } else {
     tensor.data = values_of<float>(file, stored, DType::kF32);
@@ -152,10 +158,10 @@ StoredTensor store(const Tensor& tensor) {
 }
 
 StoredTensor store_half(const Tensor& tensor) {
-  std::vector<_Float16> halves(tensor.data.size());
+  std::vector<Half> halves(tensor.data.size());
   std::ranges::transform(tensor.data, halves.begin(),
-                         [](float value) { return static_cast<_Float16>(value); });
-  StoredTensor stored = store_values(tensor.name, DType::kF16, std::span<const _Float16>(halves));
+                         [](float value) { return static_cast<Half>(value); });
+  StoredTensor stored = store_values(tensor.name, DType::kF16, std::span<const Half>(halves));
   stored.shape.assign(tensor.shape.begin(), tensor.shape.end());
   return stored;
 }

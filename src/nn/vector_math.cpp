@@ -1,6 +1,6 @@
 #include "flotilla/nn/vector_math.h"
 
-#include "flotilla/nn/fused/kernel.h"
+#include "flotilla/nn/fused/kernel_choice.h"
 
 namespace flotilla {
 

@@ -1120,10 +1120,15 @@ class BenchPpo(CliTest):
 
     def test_kernels(self):
         flags = Path("/proc/cpuinfo").read_text()
-        for kernel, wants in (("portable", ""), ("avx2", " avx2 "), ("avx512", " avx512vl ")):
-            if wants not in flags:
-                continue
+        refusal = "flotilla: FLOTILLA_KERNEL: this CPU cannot run {}\n".format
+        for kernel, wants in (("portable", ""), ("avx2", " avx2 "), ("avx512", " avx512vl "),
+                              ("neon", " asimd ")):
             with self.subTest(kernel=kernel):
+                if wants not in flags:
+                    refused = self.run_cli("bench", "ppo", "cartpole",
+                                           env={**os.environ, "FLOTILLA_KERNEL": kernel})
+                    self.assertEqual((refused.returncode, refused.stderr), (2, refusal(kernel)))
+                    continue
                 line = self.bench_ppo("cartpole", env={**os.environ, "FLOTILLA_KERNEL": kernel})
                 self.assertEqual(line["kernel"], f"fused {kernel}")
         amx = self.run_cli("bench", "oracle", "--num-envs", "2", "--seconds", "0.01", "--repeats",
@@ -1132,13 +1137,13 @@ class BenchPpo(CliTest):
             self.assertEqual(json.loads(amx.stdout)["router"], "network, amx")
         else:
             self.assertEqual((amx.returncode, amx.stderr),
-                             (2, "flotilla: FLOTILLA_KERNEL: this CPU cannot run amx\n"))
+                             (2, refusal("amx")))
         for command in (["train"], ["bench", "ppo"]):
             result = self.run_cli(*command, "cartpole",
                                   env={**os.environ, "FLOTILLA_KERNEL": "sse"})
             self.assertEqual((result.returncode, result.stdout, result.stderr),
                              (2, "", "flotilla: FLOTILLA_KERNEL: unknown kernel 'sse' "
-                                     "(amx, avx512, avx2, portable)\n"))
+                                     "(amx, avx512, avx2, neon, portable)\n"))
 
     def test_back_ends_and_policies(self):
         for layout in (["--backend", "serial"], ["--backend", "processes", "--workers", 2]):

@@ -13,6 +13,7 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/nn/fused/fused_policy.h"
+#include "flotilla/nn/fused/kernel_choice.h"
 #include "flotilla/nn/make_policy.h"
 #include "support/slow_policy.h"
 
@@ -308,10 +309,12 @@ struct Kernel {
 inline void PrintTo(const Kernel& kernel, std::ostream* out) { *out << kernel.name; }
 
 inline std::vector<Kernel> every_kernel() {
-  return {{"avx512", &fused::kAvx512},
-          {"avx2", &fused::kAvx2},
-          {"portable", &fused::kPortable},
-          {"torch", nullptr}};
+  std::vector<Kernel> all;
+  for (const fused::Kernels* kernels : fused::compiled_kernels()) {
+    all.push_back({kernels->name, kernels});
+  }
+  all.push_back({"torch", nullptr});
+  return all;
 }
 
 // Deviations of some columns are so small that what is seen later is clipped.

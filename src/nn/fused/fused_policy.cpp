@@ -8,6 +8,7 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/rng.h"
+#include "flotilla/nn/fused/kernel_choice.h"
 #include "flotilla/nn/make_policy.h"
 #include "flotilla/nn/optimiser_state.h"
 

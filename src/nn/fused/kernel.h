@@ -73,17 +73,8 @@ struct Kernels {
   void (*exp)(const float* x, float* out, int count);
 };
 
-extern const Kernels kAvx512, kAvx2, kPortable;
-
-bool can_run(const Kernels& kernels);  // on this CPU
-// The best of them on this CPU; FLOTILLA_KERNEL=amx|avx512|avx2|portable asks for another. Throws
-// Error(kUsage) when the CPU cannot run it.
-const Kernels& kernels();
-
-// Tiles of AMX, for bfloat16. There are none of these kernels for it, but others may use it beside
-// kAvx512. The first call asks the system for the use of tiles, by this process and its children.
-bool has_amx();
-// And FLOTILLA_KERNEL does not ask for another.
-bool may_use_amx();
+extern const Kernels kAvx512, kAvx2;  // x86
+extern const Kernels kNeon;           // ARM with 64 bits
+extern const Kernels kPortable;       // every CPU
 
 }  // namespace flotilla::fused

@@ -15,16 +15,14 @@ constexpr int kLanes = 4;
 
 typedef float V __attribute__((vector_size(kLanes * 4)));
 typedef int32_t I __attribute__((vector_size(kLanes * 4)));
+typedef float Unaligned __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
 
 #define FLOTILLA_INLINE inline __attribute__((always_inline))
 #define FLOTILLA_INLINE_LAMBDA __attribute__((always_inline))
 
-FLOTILLA_INLINE V load(const float* p) {
-  V v;
-  __builtin_memcpy(&v, p, sizeof(v));
-  return v;
-}
-FLOTILLA_INLINE void store(float* p, V v) { __builtin_memcpy(p, &v, sizeof(v)); }
+// Not by memcpy: for 16 bytes on ARM, g++ makes that pairs of general registers.
+FLOTILLA_INLINE V load(const float* p) { return *(const Unaligned*)p; }
+FLOTILLA_INLINE void store(float* p, V v) { *(Unaligned*)p = v; }
 FLOTILLA_INLINE V splat(float x) { return x - V{}; }
 
 FLOTILLA_INLINE V fma(V a, V b, V c) {
@@ -32,6 +30,8 @@ FLOTILLA_INLINE V fma(V a, V b, V c) {
   return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(__FMA__)
   return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(FLOTILLA_NEON)
+  return (V)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
   return a * b + c;
 #endif
@@ -45,6 +45,11 @@ FLOTILLA_INLINE V reciprocal(V x) {
   // 14 bits and one step of Newton's method: half the time of a division.
   const V y = (V)_mm512_rcp14_ps((__m512)x);
   return y * fma(-x, y, splat(2));
+#elif defined(FLOTILLA_NEON)
+  // 8 bits and two steps.
+  V y = (V)vrecpeq_f32((float32x4_t)x);
+  y *= fma(-x, y, splat(2));
+  return y * fma(-x, y, splat(2));
 #else
   return 1.0f / x;
 #endif
@@ -55,6 +60,8 @@ FLOTILLA_INLINE V sqrt(V x) {
   return (V)_mm512_sqrt_ps((__m512)x);
 #elif defined(__AVX2__)
   return (V)_mm256_sqrt_ps((__m256)x);
+#elif defined(FLOTILLA_NEON)
+  return (V)vsqrtq_f32((float32x4_t)x);
 #else
   V y;
   for (int i = 0; i < kLanes; ++i) y[i] = __builtin_sqrtf(x[i]);

@@ -67,10 +67,8 @@ struct OracleKernels {
 };
 
 // kOracleAmx multiplies numbers of 8 significant bits (bfloat16), where the others take 24.
-extern const OracleKernels kOracleAmx, kOracleAvx512, kOracleAvx2, kOraclePortable;
-
-bool can_run(const OracleKernels& kernels);
-// The fastest that this CPU can run; those of FLOTILLA_KERNEL where that is set.
-const OracleKernels& oracle_kernels();
+extern const OracleKernels kOracleAmx, kOracleAvx512, kOracleAvx2;  // x86
+extern const OracleKernels kOracleNeon;                             // ARM with 64 bits
+extern const OracleKernels kOraclePortable;                         // every CPU
 
 }  // namespace flotilla::dvrp

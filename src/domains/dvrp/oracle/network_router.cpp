@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "flotilla/domains/dvrp/oracle/decoding.h"
+#include "flotilla/domains/dvrp/oracle/kernel_choice.h"
 #include "flotilla/domains/dvrp/oracle/packed.h"
 
 namespace flotilla::dvrp {

@@ -8,6 +8,7 @@
 
 #include "flotilla/domains/dvrp/generate.h"
 #include "flotilla/domains/dvrp/oracle/decoding.h"
+#include "flotilla/domains/dvrp/oracle/kernel_choice.h"
 #include "flotilla/domains/dvrp/oracle/network_router.h"
 #include "flotilla/domains/dvrp/oracle/packed.h"
 

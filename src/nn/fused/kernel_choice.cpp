@@ -1,5 +1,6 @@
-#include "flotilla/nn/fused/kernel.h"
+#include "flotilla/nn/fused/kernel_choice.h"
 
+#include <array>
 #include <cstdlib>
 #include <string>
 
@@ -13,17 +14,26 @@
 
 namespace flotilla::fused {
 
-bool can_run(const Kernels& kernels) {
+std::span<const Kernels* const> compiled_kernels() {
+#if defined(__x86_64__)
+  static constexpr std::array kAll = {&kAvx512, &kAvx2, &kPortable};
+#elif defined(__aarch64__)
+  static constexpr std::array kAll = {&kNeon, &kPortable};
+#else
+  static constexpr std::array kAll = {&kPortable};
+#endif
+  return kAll;
+}
+
+bool can_run([[maybe_unused]] const Kernels& kernels) {
 #if defined(__x86_64__)
   if (&kernels == &kAvx512) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
   }
   if (&kernels == &kAvx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return true;
-#else
-  return &kernels == &kPortable;
 #endif
+  return true;  // every ARM of 64 bits has NEON
 }
 
 namespace {
@@ -51,20 +61,16 @@ std::string asked_for() {
 
 const Kernels& pick() {
   const std::string asked = asked_for();
-  const auto refuse = [&asked] {
-    throw Error(ErrorCode::kUsage, "FLOTILLA_KERNEL: this CPU cannot run " + asked);
-  };
-  if (asked == "amx") {
-    if (!has_amx()) refuse();
-    return kAvx512;
+  const std::string wanted = asked == "amx" && has_amx() ? "avx512" : asked;  // it runs beside it
+  for (const Kernels* kernels : compiled_kernels()) {
+    if ((wanted.empty() || wanted == kernels->name) && can_run(*kernels)) return *kernels;
   }
-  for (const Kernels* kernels : {&kAvx512, &kAvx2, &kPortable}) {
-    if (asked.empty() ? !can_run(*kernels) : asked != kernels->name) continue;
-    if (!can_run(*kernels)) refuse();
-    return *kernels;
+  for (const char* known : {"amx", "avx512", "avx2", "neon", "portable"}) {
+    if (asked == known)
+      throw Error(ErrorCode::kUsage, "FLOTILLA_KERNEL: this CPU cannot run " + asked);
   }
-  throw Error(ErrorCode::kUsage,
-              "FLOTILLA_KERNEL: unknown kernel '" + asked + "' (amx, avx512, avx2, portable)");
+  throw Error(ErrorCode::kUsage, "FLOTILLA_KERNEL: unknown kernel '" + asked +
+                                     "' (amx, avx512, avx2, neon, portable)");
 }
 
 }  // namespace

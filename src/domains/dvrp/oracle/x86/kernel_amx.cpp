@@ -8,7 +8,7 @@ namespace {
 
 #include "flotilla/nn/fused/simd.h"
 
-#include "flotilla/domains/dvrp/oracle/product_amx.h"
+#include "flotilla/domains/dvrp/oracle/x86/product_amx.h"
 
 #include "flotilla/domains/dvrp/oracle/kernel_body.h"
 
