@@ -1,12 +1,16 @@
 #include "flotilla/train/evaluator.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/log.h"
 #include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
 
@@ -104,8 +108,11 @@ Evaluator::Evaluator(const EnvType& type, const Config& env_config, const EvalOp
   if (envs_ == 0) return;
   ArenaLayout layout;
   const EnvSpec spec = type.make_kernel(env_config, options.vec.time_limit)->spec();
+  endless_ = spec.time_limit == 0;
+  VecOptions vec = vec_options_for(type, envs_, options.vec);
+  if (endless_) vec.time_limit = kLongestEvaluated;
   rollout_ = std::make_unique<Rollout>(layout, spec, envs_, 1);
-  vec_ = make_vec_env(type, env_config, vec_options_for(type, envs_, options.vec), layout);
+  vec_ = make_vec_env(type, env_config, vec, layout);
   rollout_->attach(vec_->arena());
 }
 
@@ -127,6 +134,7 @@ Evaluation Evaluator::play(const Policy& policy, bool may_stop) {
       if (left[static_cast<size_t>(episode.env)]-- > 0) episodes.push_back(std::move(episode));
     }
   }
+  if (endless_) warn_of_cut(episodes);
   if (std::ranges::none_of(episodes, &Episode::valid)) {
     throw Error(ErrorCode::kEnvironment,
                 "evaluation: every episode of '" + vec_->spec().name + "' ended invalid");
@@ -138,6 +146,16 @@ Evaluation Evaluator::play(const Policy& policy, bool may_stop) {
   }
   result.wall_s = static_cast<double>(now_ns() - start) * 1e-9;
   return result;
+}
+
+void Evaluator::warn_of_cut(const std::vector<Episode>& episodes) const {
+  const auto cut = std::ranges::count_if(
+      episodes, [](const Episode& each) { return each.length >= kLongestEvaluated; });
+  if (cut == 0) return;
+  log::warn("evaluation: the env has no time limit, episodes were cut",
+            {{"env", vec_->spec().name},
+             {"cut", fmt::format("{} of {}", cut, episodes.size())},
+             {"steps", std::to_string(kLongestEvaluated)}});
 }
 
 void Evaluator::step(const Policy& policy, const Draw& draw) {

@@ -1,5 +1,7 @@
 // Plays whole episodes with a policy, apart from training: own environments, own seeds, frozen
 // normalisers. Every env plays the same number of episodes, so that short ones are not preferred.
+// Where an env has no time limit, an episode ends after kLongestEvaluated steps, with a warning: a
+// good policy might play for ever.
 #pragma once
 
 #include <memory>
@@ -9,6 +11,8 @@
 #include "flotilla/train/rollout.h"
 
 namespace flotilla {
+
+constexpr int kLongestEvaluated = 100'000;
 
 struct Evaluation {
   int episodes = 0;
@@ -48,9 +52,11 @@ class Evaluator {
 
  private:
   void step(const Policy& policy, const Draw& draw);
+  void warn_of_cut(const std::vector<Episode>& episodes) const;
 
   const EvalOptions options_;
   const int envs_;
+  bool endless_ = false;  // the env has no time limit
   std::unique_ptr<Rollout> rollout_;
   std::unique_ptr<VecEnv> vec_;
 };

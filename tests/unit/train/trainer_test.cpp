@@ -63,6 +63,49 @@ TEST(Trainer, EvaluationsHaveNoReplicas) {
   EXPECT_EQ(found.std, expected.std);
 }
 
+// Its episodes never end.
+class Endless {
+ public:
+  struct State {
+    int32_t steps;
+  };
+
+  static Schema schema() { return {}; }
+  explicit Endless(const Config&) {
+    spec_.name = "endless";
+    spec_.obs = ObsSpace::float32({0}, {1});
+    spec_.action = ActionSpace::discrete(2);
+  }
+
+  const EnvSpec& spec() const { return spec_; }
+  void reset(State& s, Rng&) const { s = {}; }
+  Outcome step(State& s, ActionRow, Rng&) const {
+    ++s.steps;
+    return {.reward = 1};
+  }
+  void observe(const State&, ObsRow row) const { row.f32()[0] = 0; }
+
+ private:
+  EnvSpec spec_;
+};
+
+TEST(Trainer, EvaluationsOfEndlessEpisodesEnd) {
+  Registry registry;
+  registry.add(env_type<Endless>("endless", "never ends"));
+  const Config config = load_run_config(registry, "endless", true, small({"eval.episodes=2"}));
+  const RunConfig run(env_of(registry, config), config);
+  testing::internal::CaptureStderr();
+  const Evaluation found =
+      Evaluator(run.type, run.env_config, run.eval).play(Trainer(run).policy(), false);
+  const std::string warning = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(found.episodes, 2);
+  EXPECT_EQ(found.mean_length, kLongestEvaluated);
+  EXPECT_EQ(found.mean, kLongestEvaluated);
+  EXPECT_NE(warning.find("episodes were cut env=endless cut=\"2 of 2\" steps=100000"),
+            std::string::npos)
+      << warning;
+}
+
 TEST(Trainer, TheFirstRatioIsOneInEveryEnvironment) {
   for (const EnvType& type : shipped().types()) {
     if (!is_trainable(type)) continue;
