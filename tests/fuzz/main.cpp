@@ -38,6 +38,7 @@
 #include "fuzz/mutator.h"
 #include "fuzz/readers.h"
 #include "support/build.h"
+#include "support/source_dir.h"
 
 // Read by the address sanitizer when the program starts. A reader has no need for large blocks.
 extern "C" const char* __asan_default_options();
@@ -111,7 +112,7 @@ Arguments arguments_from(const std::vector<std::string>& words) {
   arguments.reader = places[0];
   if (make_reader(arguments.reader) == nullptr) usage("no reader " + in_quotes(arguments.reader));
   if (arguments.corpus.empty()) {
-    arguments.corpus = test::kSourceDir + "/tests/fuzz/corpus/" + arguments.reader;
+    arguments.corpus = test::source_dir() + "/tests/fuzz/corpus/" + arguments.reader;
   }
   if (arguments.keep.empty()) arguments.keep = "fuzz-" + arguments.reader + ".input";
   if (fuzz) {

@@ -1,12 +1,7 @@
 // What kind of build this test runs in.
 #pragma once
 
-#include <string>
-
 namespace flotilla::test {
-
-// The root of the checkout, for golden files.
-inline const std::string kSourceDir = FLOTILLA_SOURCE_DIR;
 
 // Sanitizers change memory use and timing; tests that measure these skip there.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

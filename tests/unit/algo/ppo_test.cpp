@@ -12,8 +12,8 @@
 #include "flotilla/algo/ppo_objective.h"
 #include "flotilla/core/rng.h"
 #include "flotilla/nn/make_policy.h"
-#include "support/build.h"
 #include "support/error_text.h"
+#include "support/source_dir.h"
 
 namespace flotilla::test {
 namespace {
@@ -136,7 +136,7 @@ struct Recorded {
 
   Recorded() {
     json =
-        nlohmann::json::parse(std::ifstream(kSourceDir + "/tests/golden/ppo_update/update.json"));
+        nlohmann::json::parse(std::ifstream(source_dir() + "/tests/golden/ppo_update/update.json"));
     const std::string tail = json["tail"];
     for (int t = 0; t < kSteps; ++t) {
       for (const auto& episode : json["episodes"]) {
@@ -188,7 +188,7 @@ struct Recorded {
 };
 
 void load_parameters(Policy& policy, const std::string& file) {
-  const std::vector<float> all = read_floats(kSourceDir + "/tests/golden/ppo_update/" + file);
+  const std::vector<float> all = read_floats(source_dir() + "/tests/golden/ppo_update/" + file);
   Tensors tensors = make_parameters(policy.spec());
   size_t at = 0;
   for (Tensor& tensor : tensors) {

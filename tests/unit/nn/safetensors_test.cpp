@@ -15,6 +15,7 @@
 #include "flotilla/nn/optimiser_state.h"
 #include "support/build.h"
 #include "support/error_text.h"
+#include "support/source_dir.h"
 
 namespace flotilla::test {
 namespace {
@@ -207,7 +208,7 @@ TEST(Safetensors, ValuesAreTakenByNameAndType) {
 // Its values: tests/golden/safetensors/make_golden.py.
 TEST(Safetensors, AFileOfThePythonPackage) {
   const std::string bytes =
-      read_whole_file(kSourceDir + "/tests/golden/safetensors/python.safetensors", 1u << 20u);
+      read_whole_file(source_dir() + "/tests/golden/safetensors/python.safetensors", 1u << 20u);
   const TensorFile file = decode_safetensors(bytes, "python.safetensors");
   ASSERT_EQ(file.tensors.size(), 7u);
   const Tensor weight = file.tensor("actor.0.weight");

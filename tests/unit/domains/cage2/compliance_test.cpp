@@ -12,13 +12,14 @@
 #include "flotilla/domains/cage2/cage2_env.h"
 #include "flotilla/domains/cage2/recording.h"
 #include "flotilla/domains/workflow/orders.h"
+#include "support/source_dir.h"
 
 namespace flotilla::cage2 {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kGolden = fs::path(FLOTILLA_SOURCE_DIR) / "tests/golden/cage2";
+const fs::path kGolden = fs::path(test::source_dir()) / "tests/golden/cage2";
 
 std::vector<RecordedEpisode> episodes_of(const std::string& name) {
   Recording recording(kGolden / (name + ".jsonl.gz"));

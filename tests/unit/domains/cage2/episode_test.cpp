@@ -9,6 +9,7 @@
 #include "flotilla/domains/cage2/cage2_env.h"
 #include "flotilla/domains/cage2/episode_figure.h"
 #include "support/error_text.h"
+#include "support/source_dir.h"
 
 namespace flotilla::cage2 {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 PolicyFile asset() {
-  return read_policy_file(fs::path(FLOTILLA_SOURCE_DIR) / "assets/cage2/model.safetensors");
+  return read_policy_file(fs::path(test::source_dir()) / "assets/cage2/model.safetensors");
 }
 
 size_t count(const std::string& text, const std::string& pattern) {

@@ -10,13 +10,14 @@
 
 #include "flotilla/domains/cage2/python_random.h"
 #include "support/error_text.h"
+#include "support/source_dir.h"
 
 namespace flotilla::cage2 {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kGolden = fs::path(FLOTILLA_SOURCE_DIR) / "tests/golden/cage2";
+const fs::path kGolden = fs::path(test::source_dir()) / "tests/golden/cage2";
 
 std::vector<fs::path> recordings() {
   std::vector<fs::path> found;

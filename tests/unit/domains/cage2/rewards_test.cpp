@@ -9,6 +9,7 @@
 #include "flotilla/core/rng.h"
 #include "flotilla/domains/cage2/cage2_env.h"
 #include "support/build.h"
+#include "support/source_dir.h"
 
 namespace flotilla::cage2 {
 namespace {
@@ -93,7 +94,7 @@ std::array<Moments, 3> play(const Cage2& env, std::string_view name, int episode
 
 TEST(Rewards, AreThoseOfTheReference) {
   const int episodes = test::kSanitized ? 200 : 5000;
-  const CsvTable table = read_csv_file(test::kSourceDir + "/tests/golden/cage2/summary.csv");
+  const CsvTable table = read_csv_file(test::source_dir() + "/tests/golden/cage2/summary.csv");
   ASSERT_EQ(table.rows(), 30u);
   const auto text = [&](size_t row, const char* name) {
     return std::string(table.text(row, table.column(name)));

@@ -18,6 +18,7 @@
 #include "flotilla/domains/dvrp/generate.h"
 #include "flotilla/domains/gzip.h"
 #include "support/error_text.h"
+#include "support/source_dir.h"
 
 namespace flotilla::dvrp {
 namespace {
@@ -152,7 +153,7 @@ void expect_same(const Data& one, const Data& other) {
 }
 
 TEST(MadeUpData, IsInTheAssets) {
-  expect_same(read_data(std::string(FLOTILLA_SOURCE_DIR) + "/assets/dvrp"), generate_data({}));
+  expect_same(read_data(test::source_dir() + "/assets/dvrp"), generate_data({}));
 }
 
 class DataFiles : public testing::Test {

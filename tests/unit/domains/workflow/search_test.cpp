@@ -8,12 +8,13 @@
 #include <set>
 
 #include "flotilla/domains/workflow/acquisition.h"
+#include "support/source_dir.h"
 
 namespace flotilla::workflow {
 namespace {
 
 nlohmann::json vectors() {
-  return nlohmann::json::parse(std::ifstream(std::filesystem::path(FLOTILLA_SOURCE_DIR) /
+  return nlohmann::json::parse(std::ifstream(std::filesystem::path(test::source_dir()) /
                                              "tests/golden/workflow/workflow_vectors.json"));
 }
 
