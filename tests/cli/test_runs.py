@@ -58,7 +58,7 @@ class RunTest(unittest.TestCase):
 class OtherMachines(RunTest):
     """The portable kernels train the same parameters on every CPU.
 
-    These were the same on x86 (g++ 12 and 13) and on ARM. A change of the arithmetic changes them:
+    These were the same on x86 (g++ 13) and on ARM (g++ 12). A change of the arithmetic changes them:
     then take them anew, on both.
     """
 
