@@ -8,6 +8,7 @@
 #include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
 #include "flotilla/env/random_run.h"
+#include "flotilla/nn/fused/kernel_choice.h"
 #include "flotilla/nn/make_policy.h"
 
 namespace flotilla {
@@ -43,6 +44,16 @@ bool try_backends(const Registry& registry) {
   return try_backend(registry, "processes, fork", options) && all;
 }
 
+bool show_kernels() {
+  try {
+    fmt::print("{:<18} {}\n", "fused kernels", fused::kernels().name);
+    return true;
+  } catch (const Error& error) {
+    fmt::print("{:<18} {}\n", "fused kernels", error.what());
+    return false;
+  }
+}
+
 // A build may do without libtorch: that it has none is no failure.
 void show_torch() {
   NetworkSpec spec;
@@ -67,7 +78,8 @@ void add_doctor_command(CLI::App& app, Program& program) {
     fmt::print("{:<18} {} x {}\n", "cpu", cpu_count(), cpu_model());
     fmt::print("{:<18} {}\n", "vectors", cpu_features());
     fmt::print("{:<18} {} available\n", "memory", human_bytes(available_memory_bytes()));
-    const bool healthy = try_backends(program.registry);
+    bool healthy = show_kernels();
+    healthy &= try_backends(program.registry);
     show_torch();
     program.exit_status = healthy ? 0 : exit_status(ErrorCode::kCheckFailed);
   });

@@ -15,7 +15,7 @@ struct EvalArguments {
   std::string path, checkpoint = "last";
   int episodes = 100;
   bool deterministic = false, sampled = false, json = false;
-  std::optional<uint64_t> seed;
+  std::optional<int64_t> seed;
 };
 
 void print(const Evaluation& eval, const EnvSpec& env, const PolicyFile& file, bool deterministic) {
@@ -39,7 +39,8 @@ void evaluate(const Program& program, const EvalArguments& arguments) {
   EvalOptions options;
   options.episodes = arguments.episodes;
   options.deterministic = arguments.deterministic || (!arguments.sampled && !file.origin.sampled);
-  options.seed = eval_seed(arguments.seed.value_or(file.origin.seed));
+  options.seed =
+      eval_seed(arguments.seed ? static_cast<uint64_t>(*arguments.seed) : file.origin.seed);
   options.vec.time_limit = file.origin.time_limit;
   Evaluator evaluator(type, env_config, options);
   give_knowledge(file, evaluator.memory());
@@ -66,8 +67,10 @@ void add_eval_command(CLI::App& app, Program& program) {
                         "the likeliest action, the mean of a box (default: as in the run)");
   command->add_flag("--sampled", arguments->sampled, "actions drawn as in training")
       ->excludes(deterministic);
-  command->add_option("--seed", arguments->seed,
-                      "of the episodes (default: the run's, so that its summary is reproduced)");
+  command
+      ->add_option("--seed", arguments->seed,
+                   "of the episodes (default: the run's, so that its summary is reproduced)")
+      ->check(CLI::Range(int64_t{0}, INT64_MAX));
   command->add_flag("--json", arguments->json, "print one JSON object on stdout");
   command->callback([&program, arguments] { evaluate(program, *arguments); });
 }

@@ -11,9 +11,9 @@ namespace flotilla {
 namespace {
 
 Schema flag_schema(RunArguments::For purpose) {
-  Schema schema = VecOptions::schema();
+  Schema schema = RunConfig::vec_schema();
   if (purpose == RunArguments::For::kTraining) {
-    schema.integer("steps", 0, {0, INT64_MAX}, "steps of all envs together")
+    schema.integer("steps", RunConfig::kSteps, {0, INT64_MAX}, "steps of all envs together")
         .integer("episodes", 0, {0, INT64_MAX}, "episodes of all envs together")
         .integer("epochs", 0, {0, INT64_MAX}, "rollouts, each with its update")
         .integer("checkpoint_every", 0, {0, INT64_MAX}, "steps of all envs between checkpoints");
@@ -32,7 +32,10 @@ bool is_assignment(const std::string& text) { return text.find('=') != std::stri
 RunArguments::RunArguments(For purpose) : purpose_(purpose), flags_(flag_schema(purpose)) {}
 
 void RunArguments::add_to(CLI::App& command) {
-  command.add_option("run", what_, "recipe, environment or YAML file ('flotilla list' shows them)");
+  command.add_option(
+      "run", what_,
+      "recipe, environment or YAML file ('flotilla list' shows them); defaults below "
+      "hold where a recipe has none");
   command.add_option("overrides", overrides_,
                      "key=value settings ('flotilla list NAME --keys' shows all)");
   flags_.add_to(command, {{"num_envs", "--n-envs"},

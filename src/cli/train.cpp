@@ -98,7 +98,7 @@ void warn_of_few_epochs(const RunConfig& run) {
 
 void print_begin(const Run& run) {
   say(run_header(run.config(), run.trainer().shape()) + "\n");
-  say(fmt::format("memory: {:.0f} MB, of it {:.1f} MB for rollouts\n",
+  say(fmt::format("memory: {:.0f} MB so far, {:.1f} MB of rollouts\n",
                   static_cast<double>(resident_bytes()) * 1e-6,
                   static_cast<double>(run.trainer().rollout_bytes()) * 1e-6));
   warn_of_few_epochs(run.config());

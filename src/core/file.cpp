@@ -19,9 +19,19 @@ namespace {
   throw Error(ErrorCode::kData, "cannot read " + path + ": " + reason);
 }
 
+[[noreturn]] void cannot_write(const std::string& path, const std::string& reason) {
+  throw Error(ErrorCode::kData, "cannot write " + path + ": " + reason);
+}
+
 [[noreturn]] void cannot_write(const std::string& path, int error) {
-  throw Error(ErrorCode::kData,
-              "cannot write " + path + ": " + std::generic_category().message(error));
+  cannot_write(path, std::generic_category().message(error));
+}
+
+// A device or a pipe, also at the end of links: to put a file in its place would take it away from
+// everybody.
+bool is_special(const std::string& path) {
+  struct stat facts;
+  return ::stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode);
 }
 
 // The system would take a path with a NUL in it for a shorter one.
@@ -101,6 +111,7 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
   const std::string folder = slash == path.npos ? "." : path.substr(0, slash + 1);
   const std::string name = slash == path.npos ? path : path.substr(slash + 1);
   if (name.empty()) cannot_write(path, path.empty() ? ENOENT : EISDIR);
+  if (is_special(path)) cannot_write(path, "not a regular file");
   // Everything happens relative to the directory, so that a path of the greatest length will do.
   const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.is_open()) cannot_write(path, errno);

@@ -13,7 +13,8 @@ std::string read_whole_file(const std::string& path, size_t limit);
 
 // Writes a temporary file in the same directory, ".flotilla-PID-N.part", syncs it, renames it to
 // `path` and syncs the directory: after a crash of the program or the machine there is the old
-// file or the new one. A symbolic link at `path` is replaced, not followed.
+// file or the new one. A symbolic link at `path` is replaced, not followed; a device or a pipe is
+// refused.
 //
 // Throws Error(kData) that names the file and the reason; then what was at `path` is still there,
 // and the temporary file is gone. Only a process that is killed leaves one behind; it hinders

@@ -2,6 +2,7 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/text.h"
+#include "flotilla/nn/fused/kernel_choice.h"
 
 namespace flotilla {
 namespace {
@@ -20,6 +21,7 @@ void require_one_of(const char* what, const std::string& word,
 std::unique_ptr<Policy> make_policy(const NetworkSpec& spec, const PolicyOptions& options) {
   require_one_of("policy", options.kind, {"auto", "fused", "torch"});
   require_one_of("device", options.device, {"cpu", "cuda"});
+  fused::kernels();  // a wrong FLOTILLA_KERNEL is refused here: the loss needs kernels in any case
   if (options.kind == "torch") return make_torch_policy(spec, options);
 
   const bool on_cpu = options.device == "cpu";

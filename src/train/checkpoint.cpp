@@ -59,6 +59,22 @@ void require_step(const CheckpointState& state, int64_t step, const std::string&
   refuse(path, fmt::format("is of step {}, the directory is called step_{}", state.step, step));
 }
 
+CheckpointState read_state_in(const std::string& folder) {
+  const std::string path = folder + "/" + kState;
+  return decode_state(read_whole_file(path, kLargestFile), path);
+}
+
+std::string read_checked(const std::string& folder, const char* name,
+                         const CheckpointState& state) {
+  const std::string path = folder + "/" + name;
+  std::string bytes = read_whole_file(path, kLargestFile);
+  const auto expected = state.files.find(name);
+  if (expected == state.files.end() || expected->second != sha256_hex(bytes)) {
+    refuse(path, "does not match its checksum");
+  }
+  return bytes;
+}
+
 // The tensors of a file that the trainer has, by name.
 Tensors matching(const TensorFile& file, const Tensors& wanted) {
   Tensors found;
@@ -158,33 +174,29 @@ void Checkpoints::cut(int64_t step) const {
   for (const fs::path& each : doomed) fs::remove_all(each, error);
 }
 
-CheckpointState Checkpoints::read_state(int64_t step) const {
-  const std::string path = state_path(step);
-  return decode_state(read_whole_file(path, kLargestFile), path);
-}
+CheckpointState Checkpoints::read_state(int64_t step) const { return read_state_in(path(step)); }
 
-std::string Checkpoints::read_checked(int64_t step, const char* name,
-                                      const CheckpointState& state) const {
-  const std::string path = this->path(step) + "/" + name;
-  std::string bytes = read_whole_file(path, kLargestFile);
-  const auto expected = state.files.find(name);
-  if (expected == state.files.end() || expected->second != sha256_hex(bytes)) {
-    refuse(path, "does not match its checksum");
+PolicyFile read_model(const std::string& path) {
+  const fs::path file(path);
+  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
+  std::error_code error;
+  if (file.filename() != kModel || !fs::exists(folder + "/" + kState, error)) {
+    return read_policy_file(path);
   }
-  return bytes;
+  return decode_policy(read_checked(folder, kModel, read_state_in(folder)), path);
 }
 
 PolicyFile Checkpoints::read_policy(int64_t step) const {
   const CheckpointState state = read_state(step);
   require_step(state, step, state_path(step));
-  return decode_policy(read_checked(step, kModel, state), model_path(step));
+  return decode_policy(read_checked(path(step), kModel, state), model_path(step));
 }
 
 void Checkpoints::require_whole(int64_t step) const {
   const CheckpointState state = read_state(step);
   require_step(state, step, state_path(step));
-  read_checked(step, kModel, state);
-  read_checked(step, kOptimizer, state);
+  read_checked(path(step), kModel, state);
+  read_checked(path(step), kOptimizer, state);
 }
 
 std::optional<int64_t> Checkpoints::last_whole_before(int64_t step) const {
@@ -213,9 +225,10 @@ void Checkpoints::load(int64_t step, Trainer& trainer) const {
   const CheckpointState state = read_state(step);
   require_env(state, trainer.env_spec(), state_path(step));
   require_step(state, step, state_path(step));
-  const PolicyFile policy = decode_policy(read_checked(step, kModel, state), model_path(step));
+  const PolicyFile policy =
+      decode_policy(read_checked(path(step), kModel, state), model_path(step));
   require_fit(policy, trainer.env_spec());
-  const TensorFile moments = decode_safetensors(read_checked(step, kOptimizer, state),
+  const TensorFile moments = decode_safetensors(read_checked(path(step), kOptimizer, state),
                                                 this->path(step) + "/" + kOptimizer);
   const Tensors optimiser = matching(moments, trainer.policy().optimiser());
   load_policy(policy, trainer.policy());

@@ -63,8 +63,11 @@ class Checkpoints {
 
  private:
   std::string state_path(int64_t step) const;
-  std::string read_checked(int64_t step, const char* name, const CheckpointState& state) const;
   std::string directory_;
 };
+
+// The model.safetensors at `path`, checked against the checksum in the state.json beside it where
+// there is one. Throws Error(kData).
+PolicyFile read_model(const std::string& path);
 
 }  // namespace flotilla

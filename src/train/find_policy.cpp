@@ -41,9 +41,9 @@ PolicyFile find_policy(const std::string& path, const std::string& checkpoint) {
   if (!fs::exists(path, error)) {
     throw Error(ErrorCode::kUsage, "there is no run or policy file '" + path + "'");
   }
-  if (!fs::is_directory(path, error)) return read_policy_file(path);
+  if (!fs::is_directory(path, error)) return read_model(path);
   const std::string alone = path + "/model.safetensors";
-  if (fs::exists(alone, error)) return read_policy_file(alone);
+  if (fs::exists(alone, error)) return read_model(alone);
   const Checkpoints checkpoints(path);
   const int64_t step = find_step(checkpoints, path, checkpoint);
   try {

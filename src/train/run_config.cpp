@@ -30,14 +30,19 @@ int groups_worth(const EnvType& type, const VecOptions& vec) {
 
 }  // namespace
 
+Schema RunConfig::vec_schema() {
+  Schema schema = VecOptions::schema();
+  schema.set_default("num_envs", "64").set_default("backend", "threads").set_default("groups", "0");
+  return schema;
+}
+
 Schema RunConfig::schema(const EnvType& type) {
   Schema schema;
   schema.choice("env.name", type.name, {type.name}, "the environment");
   schema.include("env", type.schema);
-  schema.include("", VecOptions::schema());
-  schema.set_default("num_envs", "64").set_default("backend", "threads").set_default("groups", "0");
+  schema.include("", vec_schema());
   schema.integer("seed", 0, {0, INT64_MAX}, "of everything that is drawn")
-      .integer("steps", 1'000'000, {0, INT64_MAX}, "steps of all envs together; 0: no limit")
+      .integer("steps", kSteps, {0, INT64_MAX}, "steps of all envs together; 0: no limit")
       .integer("episodes", 0, {0, INT64_MAX}, "episodes of all envs together; 0: no limit")
       .integer("epochs", 0, {0, INT64_MAX}, "rollouts, each with its update; 0: no limit")
       .number("duration_s", 0, {0, 1e9}, "seconds of wall time; 0: no limit")

@@ -46,6 +46,8 @@ struct RunConfig {
   CheckpointOptions checkpoint;
 
   static Schema schema(const EnvType& type);
+  static Schema vec_schema();  // of VecOptions, with the defaults of runs
+  static constexpr int64_t kSteps = 1'000'000;
 };
 
 }  // namespace flotilla

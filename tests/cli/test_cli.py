@@ -194,6 +194,9 @@ class Help(CliTest):
         result = self.run_cli("doctor")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual(len(re.findall(r"ok, \d+ ms", result.stdout)), 4, result.stdout)
+        result = self.run_cli("doctor", env={**os.environ, "FLOTILLA_KERNEL": "sse"})
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertIn("unknown kernel 'sse'", result.stdout)
 
 
 class BadInput(CliTest):
@@ -861,7 +864,7 @@ class Train(TrainTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stderr, r"\A32 x cartpole, threads back end, 2 threads; ppo, "
                                         r"4-64-64 tanh, fused \w+ \(policy=auto\); seed 7\n"
-                                        r"memory: \d+ MB, of it \d+\.\d MB for rollouts\n\Z")
+                                        r"memory: \d+ MB so far, \d+\.\d MB of rollouts\n\Z")
         self.assertRegex(result.stdout, r"\A2048 steps, \d+ episodes, 2 updates in ")
         for name in ("total", "  collect", "    step", "    infer", "    wait", "  learn",
                      "    gae", "    update", "  eval", "  other"):
@@ -1138,7 +1141,7 @@ class BenchPpo(CliTest):
         else:
             self.assertEqual((amx.returncode, amx.stderr),
                              (2, refusal("amx")))
-        for command in (["train"], ["bench", "ppo"]):
+        for command in (["train"], ["train", "--policy", "torch"], ["bench", "ppo"]):
             result = self.run_cli(*command, "cartpole",
                                   env={**os.environ, "FLOTILLA_KERNEL": "sse"})
             self.assertEqual((result.returncode, result.stdout, result.stderr),

@@ -192,6 +192,17 @@ class Damage(RunTest):
         self.assertIn("step_1536 before it is whole: add --checkpoint 1536", text)
         self.call("eval", self.run, "--checkpoint", 1536, "--episodes", 2)
 
+    def test_a_policy_named_by_its_file_is_checked_as_well(self):
+        path = self.last / "model.safetensors"
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 0x80]))  # still a file of numbers
+        for named in (self.last, path):
+            self.assertEqual(self.error(self.call("eval", named, status=4)),
+                             f"{path}: does not match its checksum")
+        alone = self.folder / "model.safetensors"
+        alone.write_bytes(whole)
+        self.call("eval", alone, "--episodes", 1)
+
     def test_damaged_ones_are_not_offered(self):
         for step in self.checkpoints():
             (self.run / "checkpoints" / f"step_{step}" / "optimizer.safetensors").write_bytes(b"x")

@@ -174,6 +174,18 @@ TEST_F(Files, ASymbolicLinkIsReplacedNotFollowed) {
   EXPECT_EQ(contents(path("link")), "new");
 }
 
+TEST_F(Files, DevicesAndPipesAreNotReplaced) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  fs::create_symlink("pipe", path("link"));
+  fs::create_symlink("/dev/null", path("null"));
+  for (const char* name : {"pipe", "link", "null"}) {
+    EXPECT_EQ(write_error(path(name)), "cannot write " + path(name) + ": not a regular file");
+  }
+  EXPECT_TRUE(fs::is_fifo(path("pipe")));
+  EXPECT_TRUE(fs::is_symlink(path("link")));
+  EXPECT_EQ(names(), (Names{"link", "null", "pipe"}));
+}
+
 // A reader who has the old file open keeps it whole.
 TEST_F(Files, ReadersOfTheOldFileAreNotDisturbed) {
   write_file_atomically(path("a"), std::string(100'000, 'o'));
