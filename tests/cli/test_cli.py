@@ -148,6 +148,12 @@ class Help(CliTest):
                     self.assertIn(f"Usage: {' '.join(['flotilla', *command])} ", result.stdout)
                     self.assertIn("Exit status: 0 ok, 1 a check failed, 2 usage", result.stdout)
 
+    def test_train_shows_the_defaults_of_runs(self):
+        text = self.run_cli("train", "--help").stdout
+        for option, default in (("--backend", "threads"), ("--num-envs", "64"), ("--groups", "0"),
+                                ("--steps", "1000000")):
+            self.assertRegex(text, rf"\n +{option}\b.* default {default}\)\n")
+
     def test_version(self):
         result = self.run_cli("--version")
         self.assertRegex(result.stdout, r"\Aflotilla \d+\.\d+\.\d+ \(.+\)\n\Z")

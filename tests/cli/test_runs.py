@@ -405,6 +405,7 @@ class Evaluate(RunTest):
         self.assertIn("none is best", self.error(self.call("eval", self.run, "--checkpoint", "best", status=2)))
         self.assertIn("expected last, best or a step of 1024, 1536, 2048; got '3'",
                       self.error(self.call("eval", self.run, "--checkpoint", "3", status=2)))
+        self.assertIn("--seed: Value -1 not in range", self.error(self.call("eval", self.run, "--seed", -1, status=2)))
         self.assertIn("eval.every and eval.episodes above 0",
                       self.error(self.call("train", "cartpole", "eval.stop_at=5", status=2)))
         self.assertIn("expected a number or 'never', got 'soon'",
