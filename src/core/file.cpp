@@ -72,6 +72,13 @@ bool sync_entries(int fd) {
 
 }  // namespace
 
+bool path_exists(const std::string& path) {
+  struct stat facts;
+  if (::stat(path.c_str(), &facts) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  throw_errno(ErrorCode::kUsage, "cannot look at '" + path + "'");
+}
+
 std::string read_whole_file(const std::string& path, size_t limit) {
   if (has_nul(path)) cannot_read(path.substr(0, path.find('\0')), "a NUL in its name");
   // A named pipe without a writer would keep a blocking open() waiting.

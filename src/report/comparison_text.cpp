@@ -185,6 +185,11 @@ std::string settings_text(const Comparison& comparison) {
 }
 
 Json number_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+Json count_json(const std::optional<double>& value) {
+  constexpr double kExact = 9007199254740992;  // 2^53: up to here every whole number is a double
+  const bool whole = value && *value == std::floor(*value) && std::abs(*value) <= kExact;
+  return whole ? Json(static_cast<int64_t>(*value)) : number_json(value);
+}
 Json text_json(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json run_json(const RunFacts& run) {
@@ -194,18 +199,18 @@ Json run_json(const RunFacts& run) {
           {"env", text_json(run.env)},
           {"algo", text_json(run.algo)},
           {"backend", text_json(run.backend)},
-          {"seed", number_json(run.seed)},
-          {"num_envs", number_json(run.num_envs)},
-          {"threads", number_json(run.threads)},
-          {"workers", number_json(run.workers)},
-          {"steps", number_json(run.steps)},
+          {"seed", run.seed ? Json(*run.seed) : Json()},
+          {"num_envs", count_json(run.num_envs)},
+          {"threads", count_json(run.threads)},
+          {"workers", count_json(run.workers)},
+          {"steps", count_json(run.steps)},
           {"wall_s", number_json(run.wall_s)},
           {"steps_per_s", number_json(run.steps_per_s)},
           {"speed_up", number_json(run.speed_up)},
           {"return_mean_100", number_json(run.return_mean_100)},
           {"eval", {{"mean", number_json(run.eval_mean)}, {"ci95", number_json(run.eval_ci95)}}},
           {"time_to_score_s", number_json(run.time_to_score_s)},
-          {"steps_to_score", number_json(run.steps_to_score)},
+          {"steps_to_score", count_json(run.steps_to_score)},
           {"peak_rss_mb", number_json(run.peak_rss_mb)},
           {"version", text_json(run.version)},
           {"machine", text_json(run.machine)},

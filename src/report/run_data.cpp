@@ -25,15 +25,10 @@ nlohmann::json parse_summary(const std::string& text, const std::string& origin)
   throw Error(ErrorCode::kData, origin + ": expected a JSON object");
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code error;
-  return fs::exists(path, error);
-}
-
 RunData read_directory(const std::string& path) {
   const std::string config = path + "/config.yaml", metrics = path + "/metrics.jsonl",
                     summary = path + "/summary.json";
-  if (!is_there(config) && !is_there(metrics) && !is_there(summary)) {
+  if (!path_exists(config) && !path_exists(metrics) && !path_exists(summary)) {
     throw Error(
         ErrorCode::kUsage,
         in_quotes(path) + " is no run: it has no config.yaml, metrics.jsonl or summary.json");
@@ -41,13 +36,13 @@ RunData read_directory(const std::string& path) {
   RunData run;
   run.path = path;
   // In this order: a run that ends meanwhile has at least the metrics that its summary tells of.
-  if (is_there(summary)) {
+  if (path_exists(summary)) {
     run.summary = parse_summary(read_whole_file(summary, kLargestSummary), summary);
   }
-  if (is_there(metrics)) {
+  if (path_exists(metrics)) {
     run.metrics = parse_metrics(read_whole_file(metrics, kLargestMetrics), metrics);
   }
-  if (is_there(config)) {
+  if (path_exists(config)) {
     run.settings = parse_settings(read_whole_file(config, kLargestConfig), config);
   }
   return run;
@@ -93,12 +88,8 @@ std::vector<double> RunData::score() const {
 }
 
 RunData read_run(const std::string& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found || path.empty()) {
-    throw Error(ErrorCode::kUsage, "there is no " + in_quotes(path));
-  }
-  if (fs::is_directory(status)) return read_directory(path);
+  if (!path_exists(path)) throw Error(ErrorCode::kUsage, "there is no " + in_quotes(path));
+  if (fs::is_directory(path)) return read_directory(path);
   if (path.ends_with(".csv")) {
     RunData run;
     run.path = path;
@@ -113,7 +104,7 @@ RunData read_run(const std::string& path) {
 void require_metrics(const RunData& run) {
   if (!run.metrics.empty()) return;
   const std::string file = run.from_csv ? run.path : run.path + "/metrics.jsonl";
-  throw Error(ErrorCode::kData, file + (is_there(file) ? " has no line yet" : " is missing"));
+  throw Error(ErrorCode::kData, file + (path_exists(file) ? " has no line yet" : " is missing"));
 }
 
 }  // namespace flotilla

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -51,6 +52,19 @@ std::optional<double> either(std::optional<double> first, std::optional<double> 
 
 std::string either(const std::string& first, const std::string& second) {
   return first.empty() ? second : first;
+}
+
+// Not by way of a double, which has not all of them.
+std::optional<uint64_t> seed_of(const RunData& run) {
+  if (run.summary.is_object()) {
+    const auto told = run.summary.find("seed");
+    if (told != run.summary.end() && told->is_number_unsigned()) return told->get<uint64_t>();
+  }
+  const std::string text = run.setting("seed");
+  uint64_t seed = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  const bool whole = problem == std::errc() && end == text.data() + text.size();
+  return whole ? std::optional(seed) : std::nullopt;
 }
 
 std::string machine_of(const RunData& run) {
@@ -107,7 +121,7 @@ RunFacts facts_of(const RunData& run) {
     return either(run.summary_number(("/" + std::string(name)).c_str()),
                   number_in(run.setting(name)));
   };
-  facts.seed = number("seed");
+  facts.seed = seed_of(run);
   facts.num_envs = number("num_envs");
   facts.threads = number("threads");
   facts.workers = number("workers");

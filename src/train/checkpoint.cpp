@@ -192,29 +192,32 @@ PolicyFile Checkpoints::read_policy(int64_t step) const {
   return decode_policy(read_checked(path(step), kModel, state), model_path(step));
 }
 
-void Checkpoints::require_whole(int64_t step) const {
-  const CheckpointState state = read_state(step);
+CheckpointState Checkpoints::require_whole(int64_t step) const {
+  CheckpointState state = read_state(step);
   require_step(state, step, state_path(step));
   read_checked(path(step), kModel, state);
   read_checked(path(step), kOptimizer, state);
+  return state;
 }
 
-std::optional<int64_t> Checkpoints::last_whole_before(int64_t step) const {
+std::optional<int64_t> Checkpoints::last_whole_before(int64_t step, std::string_view env) const {
   std::vector<int64_t> all = steps();
   std::ranges::reverse(all);
   for (const int64_t each : all) {
     if (each >= step) continue;
     try {
-      require_whole(each);
-      return each;
+      if (const CheckpointState state = require_whole(each); env.empty() || state.env == env) {
+        return each;
+      }
     } catch (const Error&) {
     }
   }
   return std::nullopt;
 }
 
-void Checkpoints::offer_another(const Error& error, int64_t step, std::string_view option) const {
-  const auto whole = last_whole_before(step);
+void Checkpoints::offer_another(const Error& error, int64_t step, std::string_view env,
+                                std::string_view option) const {
+  const auto whole = last_whole_before(step, env);
   throw Error(ErrorCode::kData,
               whole ? fmt::format("{}; step_{} before it is whole: add {} {}", error.what(), *whole,
                                   option, *whole)

@@ -51,12 +51,13 @@ class Checkpoints {
   CheckpointState read_state(int64_t step) const;
   // The policy alone, checked against the checksum in the state.
   PolicyFile read_policy(int64_t step) const;
-  // Throws Error(kData) unless all of its files are as they were written.
-  void require_whole(int64_t step) const;
-  // The last before `step` that is whole.
-  std::optional<int64_t> last_whole_before(int64_t step) const;
+  // Throws Error(kData) unless all of its files are as they were written; returns its state.
+  CheckpointState require_whole(int64_t step) const;
+  // The last before `step` that is whole, and of that environment unless it is "".
+  std::optional<int64_t> last_whole_before(int64_t step, std::string_view env) const;
   // Throws `error`, of a damaged checkpoint, with the whole one before it and the option for it.
-  [[noreturn]] void offer_another(const Error& error, int64_t step, std::string_view option) const;
+  [[noreturn]] void offer_another(const Error& error, int64_t step, std::string_view env,
+                                  std::string_view option) const;
 
   // Puts a trainer of the same environment and network into the state of that checkpoint.
   void load(int64_t step, Trainer& trainer) const;

@@ -20,6 +20,7 @@
 
 #include "flotilla/core/crc32c.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/log.h"
 
 namespace flotilla {
 namespace {
@@ -221,6 +222,10 @@ EventFile::EventFile(const std::string& directory) : EventFile(create(directory)
 EventFile EventFile::reopen(const std::string& directory, int64_t last_step) {
   const std::vector<std::string> files = event_files(directory);
   for (const std::string& file : files) cut_event_file(file, last_step);
+  if (files.empty() && last_step > 0) {
+    log::warn("the event file is lost: TensorBoard's curves begin behind the checkpoint",
+              {{"directory", directory}, {"checkpoint", std::to_string(last_step)}});
+  }
   return EventFile(files.empty() ? create(directory) : open(files.back()));
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
 #include "flotilla/train/checkpoint.h"
 
 namespace flotilla {
@@ -15,7 +16,7 @@ namespace {
 int64_t find_step(const Checkpoints& checkpoints, const std::string& path,
                   const std::string& which) {
   const std::vector<int64_t> steps = checkpoints.steps();
-  if (steps.empty()) throw Error(ErrorCode::kUsage, "'" + path + "' has no checkpoints");
+  if (steps.empty()) throw Error(ErrorCode::kData, "'" + path + "' has no checkpoints");
   if (which == "last") return steps.back();
   if (which == "best") {
     const auto best = checkpoints.read_state(steps.back()).best;
@@ -37,19 +38,18 @@ int64_t find_step(const Checkpoints& checkpoints, const std::string& path,
 
 PolicyFile find_policy(const std::string& path, const std::string& checkpoint) {
   namespace fs = std::filesystem;
-  std::error_code error;
-  if (!fs::exists(path, error)) {
+  if (!path_exists(path)) {
     throw Error(ErrorCode::kUsage, "there is no run or policy file '" + path + "'");
   }
-  if (!fs::is_directory(path, error)) return read_model(path);
+  if (!fs::is_directory(path)) return read_model(path);
   const std::string alone = path + "/model.safetensors";
-  if (fs::exists(alone, error)) return read_model(alone);
+  if (path_exists(alone)) return read_model(alone);
   const Checkpoints checkpoints(path);
   const int64_t step = find_step(checkpoints, path, checkpoint);
   try {
     return checkpoints.read_policy(step);
   } catch (const Error& damage) {
-    checkpoints.offer_another(damage, step, "--checkpoint");
+    checkpoints.offer_another(damage, step, "", "--checkpoint");
   }
 }
 

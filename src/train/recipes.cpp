@@ -3,9 +3,9 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
 #include "flotilla/core/text.h"
 
 namespace flotilla {
@@ -51,7 +51,7 @@ Config base_config(const Registry& registry, const std::string& what, bool plain
     return from_yaml(registry, recipe->yaml, what + ".yaml");
   }
   if (is_env) return Config(RunConfig::schema(*type));
-  if (std::filesystem::exists(what)) return from_yaml(registry, read_config_file(what), what);
+  if (path_exists(what)) return from_yaml(registry, read_config_file(what), what);
   std::vector<std::string> names;
   for (const Recipe& each : recipes()) names.emplace_back(each.name);
   for (const EnvType& each : registry.types()) names.push_back(each.name);

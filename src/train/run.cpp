@@ -155,7 +155,7 @@ std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& pa
     checkpoints.load(step, *resumed->trainer_);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kData) throw;
-    checkpoints.offer_another(error, step, "--from-step");
+    checkpoints.offer_another(error, step, run.type.name, "--from-step");
   }
   resumed->go_on_from(step, state);
   return resumed;

@@ -30,7 +30,7 @@ RunDirectory::RunDirectory(const std::string& path, Mode mode) : path_(path) {
     fs::create_directories(path, error);
     if (error) throw Error(ErrorCode::kUsage, "cannot make '" + path + "': " + error.message());
   } else if (!holds(kConfig)) {
-    throw Error(ErrorCode::kUsage, fs::exists(path, error)
+    throw Error(ErrorCode::kUsage, path_exists(path)
                                        ? "'" + path + "' is no run: it has no " + kConfig
                                        : "there is no run '" + path + "'");
   }
@@ -66,10 +66,7 @@ void RunDirectory::lock() {
   }
 }
 
-bool RunDirectory::holds(const std::string& name) const {
-  std::error_code error;
-  return fs::exists(file(name), error);
-}
+bool RunDirectory::holds(const std::string& name) const { return path_exists(file(name)); }
 
 RunDirectory::~RunDirectory() {
   if (lock_ >= 0) ::close(lock_);

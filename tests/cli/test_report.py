@@ -225,6 +225,14 @@ class Compare(ReportTest):
         self.assertGreaterEqual(set(self.texts("compare.svg")),
                                 {"slow", "fast", "steps", "wall time (s)", "return, mean of 100"})
 
+    def test_whole_numbers_stay_whole(self):
+        largest = 2**63 - 1  # no double has it
+        self.make_run("a", seed=largest)
+        self.make_run("b", seed=largest - 1, finished=False)
+        shown = self.run_cli("compare", "a", "b", "--json")
+        self.assertNotRegex(shown, r'"(num_envs|threads|workers|steps|steps_to_score)":\d+\.')
+        self.assertEqual([run["seed"] for run in json.loads(shown)["runs"]], [largest, largest - 1])
+
     def test_time_to_a_score(self):
         rows = self.make_run("a")
         self.make_run("b", best=300.0)

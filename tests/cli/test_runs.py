@@ -125,6 +125,10 @@ class Resume(RunTest):
         self.assertEqual(self.error(done), f"there is no run '{self.folder}/nowhere'")
         done = self.call("train", "--resume", self.folder, status=2)
         self.assertEqual(self.error(done), f"'{self.folder}' is no run: it has no config.yaml")
+        (self.folder / "circle").symlink_to("circle")  # nobody can say what is there
+        for command in (["train", "--resume"], ["train"], ["eval"], ["plot"], ["export"]):
+            said = self.error(self.call(*command, "circle", status=2))
+            self.assertRegex(said, "^cannot look at 'circle.*': Too many levels of symbolic links$")
         done = self.call("train", status=2)
         self.assertIn("say what to train", self.error(done))
         done = self.call("train", "cartpole", "--from-step", 5, status=2)
@@ -222,11 +226,27 @@ class Damage(RunTest):
                       self.refusal())
         self.assertEqual(self.call("eval", self.run, "--checkpoint", 1536).returncode, 0)
 
+    def test_a_checkpoint_of_another_env_is_not_offered(self):
+        other = self.folder / "other"
+        self.call("train", "pendulum", "--out", other, "--steps", 1536, *SMALL)
+        before = self.last.parent / "step_1536"
+        shutil.rmtree(before)
+        shutil.copytree(other / "checkpoints" / "step_1536", before)
+        (self.last / "optimizer.safetensors").write_bytes(b"x")
+        self.assertIn("step_1024 before it is whole", self.refusal())
+
     def test_a_checkpoint_under_another_name_is_refused(self):
         self.last.rename(self.run / "checkpoints" / "step_999999")
         said = "step_999999/state.json: is of step 2048, the directory is called step_999999; step_1536 before it"
         self.assertIn(said, self.refusal())
         self.assertIn(said, self.error(self.call("eval", self.run, status=4)))
+
+    def test_a_lost_event_file_is_mentioned(self):
+        for path in self.run.glob("events.out.tfevents.*"):
+            path.unlink()
+        done = self.call("train", "--resume", self.run, "--steps", 4096)
+        self.assertRegex(done.stderr, "the event file is lost.*checkpoint=2048")
+        self.assertEqual(len(list(self.run.glob("events.out.tfevents.*"))), 1)
 
     def test_damaged_metrics_are_not_cut(self):
         path = self.run / "metrics.jsonl"
@@ -402,6 +422,8 @@ class Evaluate(RunTest):
     def test_errors(self):
         self.assertIn("there is no run or policy file", self.error(self.call("eval", "nothing", status=2)))
         self.train()
+        shutil.copytree(self.run, self.folder / "bare", ignore=shutil.ignore_patterns("step_*"))
+        self.assertIn("'bare' has no checkpoints", self.error(self.call("eval", "bare", status=4)))
         self.assertIn("none is best", self.error(self.call("eval", self.run, "--checkpoint", "best", status=2)))
         self.assertIn("expected last, best or a step of 1024, 1536, 2048; got '3'",
                       self.error(self.call("eval", self.run, "--checkpoint", "3", status=2)))
