@@ -1,10 +1,12 @@
 // flotilla eval RUN: plays episodes with the policy of a run, or of a policy file.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 
 #include "flotilla/cli/command.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/text.h"
 #include "flotilla/train/find_policy.h"
 #include "flotilla/train/summary.h"
 
@@ -19,12 +21,11 @@ struct EvalArguments {
 };
 
 void print(const Evaluation& eval, const EnvSpec& env, const PolicyFile& file, bool deterministic) {
-  fmt::print(
-      "{}, {}\n{} episodes of {}: return {:.2f} +- {:.2f} (95 % interval), deviation {:.2f}, "
-      "length "
-      "{:.1f}\n",
-      file.tensors.origin, deterministic ? "likeliest actions" : "sampled actions", eval.episodes,
-      env.name, eval.mean, eval.ci95, eval.std, eval.mean_length);
+  fmt::print("{}, {}\n{} of {}: return {}", file.tensors.origin,
+             deterministic ? "likeliest actions" : "sampled actions",
+             counted(eval.episodes, "episode"), env.name, with_interval(eval.mean, eval.ci95));
+  if (std::isfinite(eval.ci95)) fmt::print(" (95 % interval), deviation {:.2f}", eval.std);
+  fmt::print(", length {:.1f}\n", eval.mean_length);
   for (size_t i = 0; i < eval.metrics.size(); ++i) {
     fmt::print("  {} {:.4g}\n", env.metrics[i], eval.metrics[i]);
   }

@@ -26,8 +26,8 @@ std::string headline_of(const EnvSpec& env, const Progress& progress) {
   if (progress.ended.count == 0) return "";
   for (size_t i = 0; i < progress.ended.metrics.size(); ++i) {
     if (env.metrics[i] != env.headline) continue;
-    return fmt::format("  {} {:.2f} +- {:.2f}", env.headline, progress.ended.metrics[i],
-                       progress.ended.metrics_ci95[i]);
+    return fmt::format("  {} {}", env.headline,
+                       with_interval(progress.ended.metrics[i], progress.ended.metrics_ci95[i]));
   }
   return "";
 }
@@ -54,7 +54,8 @@ void print_end(const Run& run) {
                progress.return_mean);
   }
   if (eval.episodes > 0) {
-    fmt::print("; {} evaluation episodes {:.2f} +- {:.2f}", eval.episodes, eval.mean, eval.ci95);
+    fmt::print("; {} {}", counted(eval.episodes, "evaluation episode"),
+               with_interval(eval.mean, eval.ci95));
   }
   if (progress.env_failures > 0) {
     fmt::print("\n{} steps of environments failed and were left out", progress.env_failures);

@@ -79,6 +79,11 @@ bool path_exists(const std::string& path) {
   throw_errno(ErrorCode::kUsage, "cannot look at '" + path + "'");
 }
 
+void require_writable(const std::string& directory) {
+  if (::access(directory.c_str(), W_OK | X_OK) == 0) return;
+  throw_errno(ErrorCode::kUsage, "cannot write to '" + directory + "'");
+}
+
 std::string read_whole_file(const std::string& path, size_t limit) {
   if (has_nul(path)) cannot_read(path.substr(0, path.find('\0')), "a NUL in its name");
   // A named pipe without a writer would keep a blocking open() waiting.

@@ -11,6 +11,9 @@ namespace flotilla {
 // told: folders on the way that may not be entered, links that go round.
 bool path_exists(const std::string& path);
 
+// Throws Error(kUsage) with the reason where no file can be made in a directory.
+void require_writable(const std::string& directory);
+
 // The bytes of a regular file. Throws Error(kData) that names the file when it cannot be read, is
 // no regular file, or has more than `limit` bytes; never allocates much more than the file has.
 std::string read_whole_file(const std::string& path, size_t limit);

@@ -58,7 +58,7 @@ void say(const char* text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
 }
 
-// For SIGINT, SIGTERM, and the alarm that the first of them sets.
+// For SIGINT, SIGTERM, SIGHUP, and the alarm that the first of them sets.
 void on_interrupt(int signal) {
   const int error = errno;
   if (g_interrupts.fetch_add(1) > 0) {
@@ -174,6 +174,9 @@ void install_interrupt_handler(unsigned grace_s) {
   struct sigaction action {};
   action.sa_handler = on_interrupt;
   for (const int signal : {SIGINT, SIGTERM, SIGALRM}) sigaction(signal, &action, nullptr);
+  struct sigaction before {};
+  sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // not under nohup
 }
 
 void wait_for_interrupted_work(const char* notice) {

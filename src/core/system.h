@@ -23,8 +23,8 @@ std::string find_asset(const std::string& name);
 // fit.
 void require_memory(uint64_t bytes, const std::string& what);
 
-// From main(): SIGINT and SIGTERM set a flag instead of ending the process, so that the running
-// step can finish. A second one, or `grace_s` seconds, end it at once with status 130.
+// From main(): SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process, so that the
+// running step can finish. A second one, or `grace_s` seconds, end it at once with status 130.
 void install_interrupt_handler(unsigned grace_s);
 bool interrupted();
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 
 namespace flotilla {
@@ -68,6 +69,12 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 
 std::string counted(int64_t count, std::string_view noun) {
   return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
+std::string with_interval(double mean, double half_width) {
+  std::string text = fmt::format("{:.2f}", mean);
+  if (std::isfinite(half_width)) text += fmt::format(" +- {:.2f}", half_width);
+  return text;
 }
 
 std::string human_bytes(uint64_t bytes) {

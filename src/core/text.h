@@ -22,6 +22,9 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 // "1 thread", "2 threads"
 std::string counted(int64_t count, std::string_view noun);
 
+// "2.41 +- 0.30"; without the interval where it is not known.
+std::string with_interval(double mean, double half_width);
+
 std::string human_bytes(uint64_t bytes);  // "12.3 MiB"
 
 // Takes the first code point off `text`. Where the bytes there are not UTF-8, takes one byte off

@@ -126,6 +126,10 @@ void ProcessVecEnv::wait_until_ready(int index) {
     if (waitpid(worker.pid, &status, WNOHANG) == worker.pid) {
       worker.pid = -1;
       const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+      if (WIFEXITED(status)) {
+        fail(describe_wait_status(status) +
+             " while starting: main() must begin with run_if_worker() or run_program()");
+      }
       if (!killed || ++kills == kMaxRepeats) fail(describe_wait_status(status) + " while starting");
       report(-1, {}, "worker " + describe_wait_status(status) + " while starting", true);
       require_restart_budget();

@@ -50,11 +50,11 @@ void install_signal_handlers(Channel& channel) {
        {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPIPE, SIGTRAP, SIGSYS, SIGXCPU, SIGXFSZ}) {
     sigaction(signal, &crash, nullptr);
   }
-  // Ctrl-C reaches the whole process group; when to end is the parent's decision.
+  // Ctrl-C and the end of a terminal reach the whole process group; when to end is the parent's
+  // decision.
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
-  sigaction(SIGINT, &ignore, nullptr);
-  sigaction(SIGTERM, &ignore, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &ignore, nullptr);
 }
 
 void carry_out(const Segment& segment, const EnvKernel& kernel, int index, int group,

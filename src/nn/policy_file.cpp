@@ -56,7 +56,9 @@ NetworkSpec network_in(const PolicyFile& file, const EnvSpec& env) {
     config.load_yaml_text(file.tensors.find_metadata("network"), file.tensors.origin);
     return NetworkSpec::from(config, "", env);
   } catch (const Error& error) {  // nothing the user has written
-    throw Error(ErrorCode::kData, error.what());
+    const std::string what = error.what();
+    if (what.starts_with(file.tensors.origin)) throw Error(ErrorCode::kData, what);
+    refuse(file.tensors, "network: " + what);
   }
 }
 

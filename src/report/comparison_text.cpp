@@ -163,7 +163,7 @@ std::string settings_text(const Comparison& comparison) {
   const size_t different = settings.semantic.size() + settings.execution.size();
   std::string text;
   if (settings.known < 2) {
-    text = "settings: not known of two runs\n";
+    text = "settings: known of fewer than two runs\n";
   } else if (different == 0) {
     text = fmt::format("settings: equal, {} keys", settings.equal);
   } else {

@@ -124,7 +124,8 @@ RunFacts facts_of(const RunData& run) {
   facts.seed = seed_of(run);
   facts.num_envs = number("num_envs");
   facts.threads = number("threads");
-  facts.workers = number("workers");
+  // The settings of a run without worker processes have a number for them all the same.
+  facts.workers = facts.backend.empty() || facts.backend == "processes" ? number("workers") : 0;
   // The settings have the steps that were asked for, which is something else.
   facts.steps = either(run.summary_number("/steps"), last(run.metrics, "step"));
   facts.wall_s = either(run.summary_number("/wall_s"), last(run.metrics, "wall_s"));

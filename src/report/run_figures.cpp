@@ -16,7 +16,8 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kMostEnvPanels = 20;
-constexpr size_t kMostBins = 40;  // of the shares of time
+constexpr const char* kHalfWidth = "_ci95";  // behind the name of a metric
+constexpr size_t kMostBins = 40;             // of the shares of time
 
 const Axis kSteps{.label = "steps", .from_zero = true, .tight = true};
 
@@ -39,10 +40,13 @@ std::string title(const RunData& run) {
 
 const std::vector<double>& steps_of(const RunData& run) { return *run.metrics.find("step"); }
 
+// What is set, not measured: a mean would show values that never were.
+bool is_schedule(const std::string& name) { return name == "charts/learning_rate"; }
+
 // The metric as it is, pale, and smoothed over it.
 std::vector<Series> smoothed(const RunData& run, const std::vector<double>& x,
                              const std::string& name) {
-  const size_t window = smoothing_window(run);
+  const size_t window = is_schedule(name) ? 1 : smoothing_window(run);
   Curve curve = present(x, *run.metrics.find(name));
   if (window == 1) return {{.curve = std::move(curve)}};
   Curve mean{curve.x, centred_mean(curve.y, window)};
@@ -50,12 +54,13 @@ std::vector<Series> smoothed(const RunData& run, const std::vector<double>& x,
           {.name = fmt::format("mean of {}", window), .curve = std::move(mean)}};
 }
 
-// The evaluations of a metric, with the interval where there is one.
-std::optional<Series> evaluations(const RunData& run, const std::string& metric, bool interval) {
+// The evaluations of a metric, with the interval where another metric has its half width.
+std::optional<Series> evaluations(const RunData& run, const std::string& metric,
+                                  const std::string& half_width) {
   if (!run.metrics.has(metric)) return std::nullopt;
   const std::vector<double>& values = *run.metrics.find(metric);
   const std::vector<double>* widths =
-      interval && run.metrics.has("eval/ci95") ? run.metrics.find("eval/ci95") : nullptr;
+      run.metrics.has(half_width) ? run.metrics.find(half_width) : nullptr;
   Series series{.name = widths != nullptr ? "evaluation, 95 % interval" : "evaluation",
                 .kind = Series::Kind::kPoints,
                 .look = 1};
@@ -81,7 +86,7 @@ Panel return_panel(const RunData& run) {
     panel.series.push_back(
         {.name = "mean of 100 episodes", .curve = present(steps_of(run), score)});
   }
-  if (auto series = evaluations(run, "eval/episodic_return", true)) {
+  if (auto series = evaluations(run, "eval/episodic_return", "eval/ci95")) {
     panel.series.push_back(std::move(*series));
   }
   return panel;
@@ -98,13 +103,22 @@ Panel metric_panel(const RunData& run, const std::string& name, const std::strin
 Panel panel_with_evaluations(const RunData& run, const std::string& name,
                              const std::string& evaluated, const std::string& title) {
   Panel panel = metric_panel(run, name, title);
-  if (auto series = evaluations(run, evaluated, false)) panel.series.push_back(std::move(*series));
+  if (auto series = evaluations(run, evaluated, evaluated + kHalfWidth)) {
+    panel.series.push_back(std::move(*series));
+  }
   return panel;
+}
+
+// The half width of another metric's interval.
+bool is_half_width(const RunData& run, const std::string& name) {
+  return name.ends_with(kHalfWidth) &&
+         run.metrics.has(name.substr(0, name.size() - std::string_view(kHalfWidth).size()));
 }
 
 // Failures are worth a picture only when there are some.
 bool is_shown(const RunData& run, const std::string& name) {
   if (!name.starts_with("env/") || !run.metrics.has(name)) return false;
+  if (is_half_width(run, name)) return false;
   return name != "env/failures" || extent(*run.metrics.find(name))->high > 0;
 }
 

@@ -29,7 +29,7 @@ constexpr size_t kLargestFile = size_t{4} << 30;
 
 void make_directory(const std::string& path) {
   std::error_code error;
-  fs::create_directories(path, error);
+  fs::create_directory(path, error);
   if (error) refuse("cannot make " + path, error.message());
 }
 
@@ -129,6 +129,7 @@ void Checkpoints::write(const Checkpoint& checkpoint, bool sync) const {
   const std::string part = target + kPart;
   std::error_code error;
   try {
+    make_directory(directory_);
     make_directory(part);
     write_file(part + "/" + kModel, checkpoint.model, sync);
     write_file(part + "/" + kOptimizer, checkpoint.optimizer, sync);
@@ -150,9 +151,14 @@ std::vector<int64_t> Checkpoints::steps() const {
   for (const auto& entry : fs::directory_iterator(directory_, error)) {
     if (const auto step = step_in(entry.path().filename())) found.push_back(*step);
   }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    refuse("cannot read " + directory_, error.message());
+  }
   std::ranges::sort(found);
   return found;
 }
+
+void Checkpoints::require_writable() const { flotilla::require_writable(directory_); }
 
 void Checkpoints::prune(int keep, const std::vector<int64_t>& spared) const {
   const std::vector<int64_t> all = steps();

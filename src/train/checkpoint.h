@@ -33,7 +33,7 @@ Checkpoint take_checkpoint(const Trainer& trainer, const RunConfig& run,
 
 class Checkpoints {
  public:
-  // `run_directory` need not hold any yet.
+  // `run_directory` need not hold any yet; to write one, it must be there.
   explicit Checkpoints(const std::string& run_directory);
 
   // `sync`: returns when it is on the disk, so that it outlives a crash of the machine.
@@ -44,7 +44,9 @@ class Checkpoints {
   // Deletes those behind `step`, and what is left of one that was being written.
   void cut(int64_t step) const;
 
-  std::vector<int64_t> steps() const;  // of the checkpoints there are, ascending
+  // Of the checkpoints there are, ascending. Throws Error(kData) where they cannot be listed.
+  std::vector<int64_t> steps() const;
+  void require_writable() const;  // throws Error(kUsage)
   std::string path(int64_t step) const;
   std::string model_path(int64_t step) const;
 

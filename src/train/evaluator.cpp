@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kEnvsAtOnce = 128;
 constexpr const char* kNever = "never";
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 Evaluation summarise(const std::vector<Episode>& episodes) {
   Evaluation result;
@@ -40,7 +41,7 @@ Evaluation summarise(const std::vector<Episode>& episodes) {
     const double distance = static_cast<double>(each.episode_return) - result.mean;
     result.std += distance * distance;
   }
-  result.std = n > 1 ? std::sqrt(result.std / (n - 1)) : 0;
+  result.std = n > 1 ? std::sqrt(result.std / (n - 1)) : kNaN;  // one episode has none
   result.ci95 = 1.96 * result.std / std::sqrt(n);
   result.episodes = static_cast<int>(episodes.size());
   return result;

@@ -16,7 +16,8 @@ constexpr int kLongestEvaluated = 100'000;
 
 struct Evaluation {
   int episodes = 0;
-  double mean = 0, std = 0, ci95 = 0, mean_length = 0;  // of those that ended valid
+  // Of those that ended valid; of a single one `std` and `ci95` are NaN.
+  double mean = 0, std = 0, ci95 = 0, mean_length = 0;
   std::vector<double> metrics;  // means of the env's own, in the order of its spec
   std::vector<double> metrics_ci95;
   double wall_s = 0;

@@ -150,25 +150,30 @@ std::optional<int64_t> step_of(std::string_view event) {
 // A checksum of bytes that hold checksums is weak; so the format stores it turned and shifted.
 uint32_t masked_crc(std::string_view bytes) { return std::rotr(crc32c(bytes), 15) + 0xA282EAD8U; }
 
+struct Good {
+  uint64_t bytes = 0;
+  int64_t step = -1;  // of its last record
+};
+
 // How much of the file is good.
-uint64_t bytes_to_keep(std::FILE* file, uint64_t size, int64_t last_step) {
+Good good_part(std::FILE* file, uint64_t size, int64_t last_step) {
   std::string bytes;
   const auto read = [&](size_t count) {
     bytes.resize(count);
     return std::fread(bytes.data(), 1, count, file) == count;
   };
-  for (uint64_t kept = 0;;) {
+  for (Good kept;;) {
     if (!read(kHeadBytes)) return kept;
     const auto length = get<uint64_t>(bytes.data());
     if (masked_crc({bytes.data(), sizeof(length)}) != get<uint32_t>(&bytes[8])) return kept;
-    const uint64_t left = size - std::min(size, kept + kHeadBytes);
+    const uint64_t left = size - std::min(size, kept.bytes + kHeadBytes);
     if (length > EventFile::kLargestRecord || length + kTailBytes > left) return kept;
     if (!read(static_cast<size_t>(length) + kTailBytes)) return kept;
     const std::string_view data(bytes.data(), static_cast<size_t>(length));
     if (masked_crc(data) != get<uint32_t>(data.data() + data.size())) return kept;
     const std::optional<int64_t> step = step_of(data);
     if (!step || *step > last_step) return kept;
-    kept += kHeadBytes + length + kTailBytes;
+    kept = {kept.bytes + kHeadBytes + length + kTailBytes, *step};
   }
 }
 
@@ -221,10 +226,13 @@ EventFile::EventFile(const std::string& directory) : EventFile(create(directory)
 
 EventFile EventFile::reopen(const std::string& directory, int64_t last_step) {
   const std::vector<std::string> files = event_files(directory);
-  for (const std::string& file : files) cut_event_file(file, last_step);
-  if (files.empty() && last_step > 0) {
-    log::warn("the event file is lost: TensorBoard's curves begin behind the checkpoint",
-              {{"directory", directory}, {"checkpoint", std::to_string(last_step)}});
+  int64_t step = 0;
+  for (const std::string& file : files) step = std::max(step, cut_event_file(file, last_step));
+  if (step < last_step) {
+    log::warn("the event file lacks updates before the checkpoint, TensorBoard's curves as well",
+              {{"directory", directory},
+               {"last_step", std::to_string(step)},
+               {"checkpoint", std::to_string(last_step)}});
   }
   return EventFile(files.empty() ? create(directory) : open(files.back()));
 }
@@ -378,7 +386,7 @@ std::vector<std::string> event_files(const std::string& directory) {
   return paths;
 }
 
-void cut_event_file(const std::string& path, int64_t last_step) {
+int64_t cut_event_file(const std::string& path, int64_t last_step) {
   // A named pipe would keep a blocking open() waiting.
   const int fd = ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) cannot("cut", path, errno);
@@ -396,9 +404,12 @@ void cut_event_file(const std::string& path, int64_t last_step) {
   }
   const auto size = static_cast<uint64_t>(facts.st_size);
   errno = 0;
-  const uint64_t kept = bytes_to_keep(file.get(), size, last_step);
+  const Good kept = good_part(file.get(), size, last_step);
   if (std::ferror(file.get()) != 0) cannot("read", path, errno);
-  if (kept < size && ::ftruncate(fd, static_cast<off_t>(kept)) != 0) cannot("cut", path, errno);
+  if (kept.bytes < size && ::ftruncate(fd, static_cast<off_t>(kept.bytes)) != 0) {
+    cannot("cut", path, errno);
+  }
+  return kept.step;
 }
 
 }  // namespace flotilla

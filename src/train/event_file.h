@@ -32,7 +32,7 @@ class EventFile {
   // Makes a new file in a directory that is there.
   explicit EventFile(const std::string& directory);
   // Cuts the event files of the directory behind `last_step` and goes on in the newest of them; in
-  // a new one where there is none.
+  // a new one where there is none. Warns where they end before that step.
   static EventFile reopen(const std::string& directory, int64_t last_step);
 
   // Flushes, but cannot say whether that went well: call flush() before.
@@ -83,7 +83,8 @@ std::vector<std::string> event_files(const std::string& directory);
 
 // Cuts a file before the first record that is of a later step, torn or altered; so what a killed
 // run wrote half is gone, and a file without a single good record is empty afterwards. Never
-// refuses a content: only where the file cannot be read or cut it throws, Error(kData).
-void cut_event_file(const std::string& path, int64_t last_step);
+// refuses a content: only where the file cannot be read or cut it throws, Error(kData). Returns the
+// step of the last record that is left, -1 where there is none.
+int64_t cut_event_file(const std::string& path, int64_t last_step);
 
 }  // namespace flotilla

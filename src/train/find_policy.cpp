@@ -8,6 +8,7 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/train/checkpoint.h"
+#include "flotilla/train/recipes.h"
 
 namespace flotilla {
 namespace {
@@ -34,6 +35,24 @@ int64_t find_step(const Checkpoints& checkpoints, const std::string& path,
                           fmt::join(steps, ", "), which));
 }
 
+// "" where its settings are lost.
+std::string env_of_run(const std::string& path) {
+  const std::string config = path + "/config.yaml";
+  if (!path_exists(config)) return "";
+  try {
+    return env_name_in(read_config_file(config), config);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kData, error.what());
+  }
+}
+
+PolicyFile read_policy_of(const Checkpoints& checkpoints, int64_t step, const std::string& env) {
+  PolicyFile policy = checkpoints.read_policy(step);
+  if (env.empty() || policy.origin.env == env) return policy;
+  throw Error(ErrorCode::kData, fmt::format("{}: is of '{}', this run is of '{}'",
+                                            checkpoints.path(step), policy.origin.env, env));
+}
+
 }  // namespace
 
 PolicyFile find_policy(const std::string& path, const std::string& checkpoint) {
@@ -46,10 +65,11 @@ PolicyFile find_policy(const std::string& path, const std::string& checkpoint) {
   if (path_exists(alone)) return read_model(alone);
   const Checkpoints checkpoints(path);
   const int64_t step = find_step(checkpoints, path, checkpoint);
+  const std::string env = env_of_run(path);
   try {
-    return checkpoints.read_policy(step);
+    return read_policy_of(checkpoints, step, env);
   } catch (const Error& damage) {
-    checkpoints.offer_another(damage, step, "", "--checkpoint");
+    checkpoints.offer_another(damage, step, env, "--checkpoint");
   }
 }
 

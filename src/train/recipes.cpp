@@ -11,23 +11,6 @@
 namespace flotilla {
 namespace {
 
-// Which environment the settings are for; everything else is read once its keys are known.
-std::string env_name_in(const std::string& yaml, const std::string& origin) {
-  try {
-    const YAML::Node root = YAML::Load(yaml);
-    const auto child = [](const YAML::Node& node, const char* key) {
-      return node.IsMap() && node[key] ? node[key] : YAML::Node();
-    };
-    const YAML::Node flat = child(root, "env.name");
-    const YAML::Node name = flat.IsScalar() ? flat : child(child(root, "env"), "name");
-    if (name.IsScalar()) return name.as<std::string>();
-  } catch (const YAML::Exception& error) {
-    const std::string line = error.mark.is_null() ? "" : ":" + std::to_string(error.mark.line + 1);
-    throw Error(ErrorCode::kUsage, origin + line + ": " + error.msg);
-  }
-  throw Error(ErrorCode::kUsage, origin + ": the key env.name is missing");
-}
-
 const EnvType& find_env(const Registry& registry, const std::string& name,
                         const std::string& origin) {
   try {
@@ -37,6 +20,7 @@ const EnvType& find_env(const Registry& registry, const std::string& name,
   }
 }
 
+// Which environment it is says which keys there are.
 Config from_yaml(const Registry& registry, const std::string& yaml, const std::string& origin) {
   Config config(RunConfig::schema(find_env(registry, env_name_in(yaml, origin), origin)));
   config.load_yaml_text(yaml, origin);
@@ -68,6 +52,22 @@ size_t end_of_first_line(const std::string& text) {
 const Recipe* find_recipe(const std::string& name) {
   const auto found = std::ranges::find(recipes(), name, &Recipe::name);
   return found == recipes().end() ? nullptr : &*found;
+}
+
+std::string env_name_in(const std::string& yaml, const std::string& origin) {
+  try {
+    const YAML::Node root = YAML::Load(yaml);
+    const auto child = [](const YAML::Node& node, const char* key) {
+      return node.IsMap() && node[key] ? node[key] : YAML::Node();
+    };
+    const YAML::Node flat = child(root, "env.name");
+    const YAML::Node name = flat.IsScalar() ? flat : child(child(root, "env"), "name");
+    if (name.IsScalar()) return name.as<std::string>();
+  } catch (const YAML::Exception& error) {
+    const std::string line = error.mark.is_null() ? "" : ":" + std::to_string(error.mark.line + 1);
+    throw Error(ErrorCode::kUsage, origin + line + ": " + error.msg);
+  }
+  throw Error(ErrorCode::kUsage, origin + ": the key env.name is missing");
 }
 
 std::string env_name(const Recipe& recipe) {

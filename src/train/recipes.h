@@ -16,6 +16,8 @@ struct Recipe {
 const std::vector<Recipe>& recipes();
 const Recipe* find_recipe(const std::string& name);  // null: there is none
 std::string env_name(const Recipe& recipe);
+// Of which environment settings are. Throws Error(kUsage).
+std::string env_name_in(const std::string& yaml, const std::string& origin);
 // The comment in the first line of its file.
 std::string summary(const Recipe& recipe);
 // What follows it.

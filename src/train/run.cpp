@@ -172,6 +172,7 @@ void Run::go_on_from(int64_t step, const CheckpointState& state) {
   was_finished_ = finished() && directory_->holds(kSummary);
   if (was_finished_) return;
   require_whole_metrics(path(), step);  // before anything is removed
+  checkpoints_.require_writable();
   checkpoints_.cut(step);
   metrics_ = std::make_unique<MetricsLog>(path(), step);
   std::error_code error;
@@ -241,6 +242,7 @@ bool Run::checkpoint_due() const {
 void Run::checkpoint(bool sync) {
   const uint64_t start = now_ns();
   wait_for_checkpoint();
+  directory_->require_in_place();
   Checkpoint taken = take_checkpoint(*trainer_, run_, best_);
   // What the checkpoint stands behind is in the file before the checkpoint is there.
   metrics_->flush();
@@ -301,6 +303,7 @@ void Run::fail(const Error& error) const {
 
 // For people who read what became of a run; nothing depends on it.
 void Run::record(const std::string& event) const {
+  directory_->require_in_place();
   nlohmann::ordered_json json = {
       {"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
       {"event", event},

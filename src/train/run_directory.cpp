@@ -4,6 +4,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -34,9 +35,7 @@ RunDirectory::RunDirectory(const std::string& path, Mode mode) : path_(path) {
                                        ? "'" + path + "' is no run: it has no " + kConfig
                                        : "there is no run '" + path + "'");
   }
-  if (::access(path.c_str(), W_OK) != 0) {
-    throw Error(ErrorCode::kUsage, "cannot write to '" + path + "'");
-  }
+  require_writable(path);
   lock_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ < 0) throw_errno(ErrorCode::kUsage, "cannot open '" + path + "'");
   try {
@@ -72,7 +71,15 @@ RunDirectory::~RunDirectory() {
   if (lock_ >= 0) ::close(lock_);
 }
 
+void RunDirectory::require_in_place() const {
+  struct stat held, now;
+  const bool there = ::fstat(lock_, &held) == 0 && ::stat(path_.c_str(), &now) == 0;
+  if (there && held.st_dev == now.st_dev && held.st_ino == now.st_ino) return;
+  throw Error(ErrorCode::kData, "the run directory '" + path_ + "' was moved or deleted");
+}
+
 void RunDirectory::write(const std::string& name, const std::string& text) const {
+  require_in_place();
   write_file_atomically(file(name), text);
 }
 

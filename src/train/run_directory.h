@@ -23,6 +23,9 @@ class RunDirectory {
   const std::string& path() const { return path_; }
   bool holds(const std::string& name) const;
   std::string file(const std::string& name) const { return path_ + "/" + name; }
+  // Throws Error(kData) when it was moved or deleted since: what is written now would be half a
+  // run.
+  void require_in_place() const;
   // Throws Error(kData) that names the file when it cannot be written whole. A reader never sees
   // half of it.
   void write(const std::string& name, const std::string& text) const;

@@ -307,7 +307,7 @@ class Compare(ReportTest):
         self.assertEqual((peer["state"], peer["steps"], peer["wall_s"], peer["steps_per_s"]),
                          ("table", 20000, 40, 500))
         self.assertEqual((peer["time_to_score_s"], peer["speed_up"]), (40, 0.25))
-        self.assertIn("settings: not known of two runs\n",
+        self.assertIn("settings: known of fewer than two runs\n",
                       self.run_cli("compare", "ours", "progress.csv"))
 
     def test_a_run_without_metrics_has_its_summary(self):

@@ -234,6 +234,33 @@ class Damage(RunTest):
         shutil.copytree(other / "checkpoints" / "step_1536", before)
         (self.last / "optimizer.safetensors").write_bytes(b"x")
         self.assertIn("step_1024 before it is whole", self.refusal())
+        (self.last / "model.safetensors").write_bytes(b"x")
+        said = self.error(self.call("eval", self.run, status=4))
+        self.assertIn("step_1024 before it is whole: add --checkpoint 1024", said)
+        said = self.error(self.call("eval", self.run, "--checkpoint", 1536, status=4))
+        self.assertIn(f"{before}: is of 'pendulum', this run is of 'cartpole'; step_1024 before it is whole", said)
+
+    def test_checkpoints_that_cannot_be_listed_are_not_called_missing(self):
+        folder = self.last.parent
+        shutil.rmtree(folder)
+        folder.symlink_to("checkpoints")
+        said = f"cannot read {folder}: Too many levels of symbolic links"
+        self.assertEqual(self.error(self.call("train", "--resume", self.run, "--steps", 4096, status=4)), said)
+        self.assertEqual(self.error(self.call("eval", self.run, status=4)), said)
+
+    @unittest.skipIf(os.geteuid() != 0, "needs another user")
+    def test_checkpoints_that_cannot_be_written_are_noticed_before_anything_is_removed(self):
+        (self.run / "summary.json").write_text("{}")
+        for path in (self.folder, self.run, *self.run.iterdir()):
+            path.chmod(0o777)
+        self.last.parent.chmod(0o755)
+        binary = self.folder / "flotilla"  # where everybody may go
+        shutil.copy(BINARY, binary)
+        done = subprocess.run([binary, "train", "--resume", self.run, "--steps", "4096"], user=65534,
+                              capture_output=True, text=True, timeout=TIMEOUT_S)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(f"cannot write to '{self.last.parent}': Permission denied", done.stderr)
+        self.assertTrue((self.run / "summary.json").exists())
 
     def test_a_checkpoint_under_another_name_is_refused(self):
         self.last.rename(self.run / "checkpoints" / "step_999999")
@@ -245,8 +272,17 @@ class Damage(RunTest):
         for path in self.run.glob("events.out.tfevents.*"):
             path.unlink()
         done = self.call("train", "--resume", self.run, "--steps", 4096)
-        self.assertRegex(done.stderr, "the event file is lost.*checkpoint=2048")
+        self.assertRegex(done.stderr, "the event file lacks updates.*last_step=0 checkpoint=2048")
         self.assertEqual(len(list(self.run.glob("events.out.tfevents.*"))), 1)
+
+    def test_a_damaged_event_file_is_mentioned(self):
+        (path,) = self.run.glob("events.out.tfevents.*")
+        damaged = bytearray(path.read_bytes())
+        damaged[len(damaged) // 2] ^= 1
+        path.write_bytes(damaged)
+        done = self.call("train", "--resume", self.run, "--steps", 4096)
+        self.assertRegex(done.stderr, r"the event file lacks updates.*last_step=\d+ checkpoint=2048")
+        self.assertNotIn("lacks", self.call("train", "--resume", self.run, "--steps", 8192).stderr)
 
     def test_damaged_metrics_are_not_cut(self):
         path = self.run / "metrics.jsonl"
@@ -282,7 +318,7 @@ class Interrupt(RunTest):
         return process
 
     def test_a_signal_ends_the_update_and_writes_a_checkpoint(self):
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             process = self.start()
             process.send_signal(number)
             _, text = process.communicate(timeout=TIMEOUT_S)
@@ -293,6 +329,27 @@ class Interrupt(RunTest):
             self.assertEqual(self.checkpoints(), [0, last])
             self.assertIn('"interrupted"', (self.run / "history.jsonl").read_text())
             shutil.rmtree(self.run)
+
+    def test_a_directory_that_is_moved_or_deleted_ends_the_run(self):
+        for change in (shutil.rmtree, self.replace, self.move):
+            process = self.start()
+            change(self.run)
+            process.send_signal(signal.SIGINT)
+            _, text = process.communicate(timeout=TIMEOUT_S)
+            self.assertEqual(process.returncode, 4, text)
+            self.assertIn(f"the run directory '{self.run}' was moved or deleted", text)
+            self.assertFalse((self.run / "checkpoints").exists())
+            shutil.rmtree(self.run, ignore_errors=True)
+        self.run = self.folder / "elsewhere"  # which is whole
+        self.call("train", "--resume", self.run, "--steps", 256)
+        self.assertEqual(self.summary()["steps"], 256)
+
+    def replace(self, run):
+        shutil.rmtree(run)
+        run.mkdir()
+
+    def move(self, run):
+        run.rename(self.folder / "elsewhere")
 
     def test_the_last_evaluation_can_be_interrupted_and_made_up_for(self):
         command = [BINARY, "train", "cartpole", "--out", str(self.run), "--steps", "128", *SMALL, "eval.episodes=1000000"]
@@ -427,6 +484,10 @@ class Evaluate(RunTest):
         self.assertIn("none is best", self.error(self.call("eval", self.run, "--checkpoint", "best", status=2)))
         self.assertIn("expected last, best or a step of 1024, 1536, 2048; got '3'",
                       self.error(self.call("eval", self.run, "--checkpoint", "3", status=2)))
+        shown = self.call("eval", self.run, "--episodes", 1).stdout
+        self.assertRegex(shown, r"\n1 episode of cartpole: return \d+\.00, length \d+\.0\n")
+        one = json.loads(self.call("eval", self.run, "--episodes", 1, "--json").stdout)
+        self.assertEqual((one["std"], one["ci95"]), (None, None))
         self.assertIn("--seed: Value -1 not in range", self.error(self.call("eval", self.run, "--seed", -1, status=2)))
         self.assertIn("eval.every and eval.episodes above 0",
                       self.error(self.call("train", "cartpole", "eval.stop_at=5", status=2)))

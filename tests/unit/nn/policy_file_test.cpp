@@ -124,6 +124,10 @@ TEST(PolicyFile, RefusesWhatItIsNot) {
             std::string::npos);
   EXPECT_NE(refusal([&](TensorFile& f) { text(f, "seed") = "-"; }).find("seed is '-'"),
             std::string::npos);
+  EXPECT_EQ(refusal([&](TensorFile& f) {
+              text(f, "network") = "hidden: 0";
+            }).find("p.safetensors: network: "),
+            0u);
   EXPECT_NE(refusal([&](TensorFile& f) { text(f, "network") = "hidden: 9"; }).find("'actor.0."),
             std::string::npos);
   EXPECT_NE(refusal([&](TensorFile& f) { text(f, "network") = "layers: 9"; }).find("layers"),

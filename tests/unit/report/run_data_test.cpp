@@ -12,7 +12,8 @@ namespace flotilla::test {
 namespace {
 
 constexpr const char* kConfig =
-    "env:\n  name: nowhere\n  size: 3\nbackend: threads\nthreads: 2\nnum_envs: 8\nseed: 4\n"
+    "env:\n  name: nowhere\n  size: 3\nbackend: threads\nthreads: 2\nworkers: 2\nnum_envs: "
+    "8\nseed: 4\n"
     "steps: 1000\nalgo: ppo\nppo:\n  lr: 0.001\nlist: [1, 2]\nempty:\n";
 constexpr const char* kSummary =
     R"({"domain": "nowhere", "algo": "ppo", "backend": "serial", "threads": 1, "steps": 300,
@@ -26,7 +27,7 @@ TEST(Settings, MapsAreDottedKeys) {
   EXPECT_EQ(settings.at("ppo.lr"), "0.001");
   EXPECT_EQ(settings.at("list"), "1,2");
   EXPECT_EQ(settings.at("empty"), "");
-  EXPECT_EQ(settings.size(), 11u);
+  EXPECT_EQ(settings.size(), 12u);
   EXPECT_TRUE(parse_settings("", "c.yaml").empty());
 }
 
@@ -78,6 +79,7 @@ TEST(RunData, ARunThatIsNotFinished) {
   EXPECT_EQ(facts.state, "not finished");
   EXPECT_EQ(facts.backend, "threads");
   EXPECT_EQ(facts.threads, 2);
+  EXPECT_EQ(facts.workers, 0) << "threads have none, whatever the settings say";
   EXPECT_EQ(facts.steps, 500);  // done, not asked for
   EXPECT_EQ(facts.wall_s, 6);
   EXPECT_DOUBLE_EQ(*facts.steps_per_s, 500.0 / 6);

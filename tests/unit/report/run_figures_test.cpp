@@ -74,14 +74,29 @@ TEST(RunFigures, EvaluationsHaveTheirInterval) {
   EXPECT_EQ(series.high, (std::vector<double>{7, 8}));
 }
 
+TEST(RunFigures, HalfWidthsOfAMetricAreItsInterval) {
+  const RunData run = run_of(
+      R"({"step": 10, "env/laps": 1, "env/laps_ci95": 0.5, "eval/laps": 4, "eval/laps_ci95": 1,)"
+      R"( "env/odd_ci95": 1})"
+      "\n");
+  const Figure figure = learning_figure(run);
+  EXPECT_EQ(titles(figure), (std::vector<std::string>{"laps", "odd_ci95"}));
+  const Series evaluation = figure.panels.at(0).series.at(1);
+  EXPECT_EQ(evaluation.low, (std::vector<double>{3}));
+  EXPECT_EQ(evaluation.high, (std::vector<double>{5}));
+}
+
 TEST(RunFigures, LongRunsAreSmoothedOverAFiftieth) {
   std::string lines;
   for (int i = 0; i < 1000; ++i)
-    lines += fmt::format("{{\"step\": {}, \"losses/entropy\": 1}}\n", i);
-  const Panel panel = losses_figure(run_of(lines)).panels.at(0);
+    lines += fmt::format("{{\"step\": {}, \"losses/entropy\": 1, \"charts/learning_rate\": {}}}\n",
+                         i, i < 500);
+  const Figure figure = losses_figure(run_of(lines));
+  const Panel panel = figure.panels.at(0);
   ASSERT_EQ(panel.series.size(), 2u);
   EXPECT_EQ(panel.series[0].kind, Series::Kind::kFaint);
   EXPECT_EQ(panel.series[1].name, "mean of 21");
+  EXPECT_EQ(figure.panels.at(1).series.size(), 1u) << "a schedule is shown as it was";
   EXPECT_EQ(losses_figure(run_of("{\"step\": 1, \"losses/entropy\": 1}\n")).panels[0].series.size(),
             1u);
 }

@@ -45,7 +45,9 @@ void write(const std::string& path, const std::string& bytes) {
 
 class CheckpointTest : public testing::Test {
  protected:
-  CheckpointTest() : run_(run_of("cartpole")), checkpoints_(root()) {}
+  CheckpointTest() : run_(run_of("cartpole")), checkpoints_(root()) {
+    fs::create_directory(root());
+  }
   ~CheckpointTest() override { fs::remove_all(root()); }
 
   static std::string root() {

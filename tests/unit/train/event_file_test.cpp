@@ -240,8 +240,10 @@ TEST_F(EventFiles, CutAtEveryByteAndStep) {
   for (const int64_t last_step : {-1, 0, 9, 10, 25, 40, 1000}) {
     for (size_t size = 0; size <= whole.size(); ++size) {
       put(file, whole.substr(0, size));
-      cut_event_file(file, last_step);
+      const int64_t step = cut_event_file(file, last_step);
       const std::string now = contents(file);
+      const std::vector<SlowRecord> left = slow_records(now);
+      ASSERT_EQ(step, left.empty() ? -1 : left.back().step) << size << " bytes";
       ASSERT_EQ(now, whole.substr(0, expected_size(whole.substr(0, size), last_step)))
           << size << " bytes, step " << last_step;
     }
