@@ -126,7 +126,8 @@ void ProcessVecEnv::wait_until_ready(int index) {
     if (waitpid(worker.pid, &status, WNOHANG) == worker.pid) {
       worker.pid = -1;
       const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-      if (WIFEXITED(status)) {
+      // A forked one does not come through main().
+      if (WIFEXITED(status) && options_.start_method == StartMethod::kSpawn) {
         fail(describe_wait_status(status) +
              " while starting: main() must begin with run_if_worker() or run_program()");
       }

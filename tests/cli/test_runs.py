@@ -306,9 +306,9 @@ class Damage(RunTest):
 
 
 class Interrupt(RunTest):
-    def start(self, *more):
+    def start(self, *more, **options):
         command = [BINARY, "train", "cartpole", "--out", str(self.run), "--steps", "1000000000", *SMALL, *more]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, **options)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.kill)
         while not (self.run / "checkpoints" / "step_0").exists():
@@ -329,6 +329,19 @@ class Interrupt(RunTest):
             self.assertEqual(self.checkpoints(), [0, last])
             self.assertIn('"interrupted"', (self.run / "history.jsonl").read_text())
             shutil.rmtree(self.run)
+
+    def test_a_lost_terminal_ends_the_run_but_not_its_workers(self):
+        process = self.start("--backend", "processes", start_new_session=True)
+        os.killpg(process.pid, signal.SIGHUP)
+        _, text = process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(process.returncode, 130, text)
+        self.assertEqual(self.checkpoints(), [0, self.lines()[-1]["step"]])
+
+    def test_under_nohup_a_lost_terminal_is_nothing(self):
+        process = self.start(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.5)
+        self.assertIsNone(process.poll())
 
     def test_a_directory_that_is_moved_or_deleted_ends_the_run(self):
         for change in (shutil.rmtree, self.replace, self.move):

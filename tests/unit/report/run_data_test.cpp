@@ -12,8 +12,8 @@ namespace flotilla::test {
 namespace {
 
 constexpr const char* kConfig =
-    "env:\n  name: nowhere\n  size: 3\nbackend: threads\nthreads: 2\nworkers: 2\nnum_envs: "
-    "8\nseed: 4\n"
+    "env:\n  name: nowhere\n  size: 3\nbackend: threads\nthreads: 2\nworkers: 2\n"
+    "num_envs: 8\nseed: 4\n"
     "steps: 1000\nalgo: ppo\nppo:\n  lr: 0.001\nlist: [1, 2]\nempty:\n";
 constexpr const char* kSummary =
     R"({"domain": "nowhere", "algo": "ppo", "backend": "serial", "threads": 1, "steps": 300,
