@@ -14,27 +14,28 @@ install(TARGETS flotilla_library EXPORT flotilla)
 install(FILES include/flotilla/flotilla.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/flotilla)
 
 foreach(layer ${layers})
-  set_target_properties(flotilla_${layer} PROPERTIES EXPORT_NAME ${layer})
   install(TARGETS flotilla_${layer} EXPORT flotilla)
-  # The folders left out are the insides of one policy each.
-  install(DIRECTORY src/${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/flotilla
-          FILES_MATCHING PATTERN *.h PATTERN fused EXCLUDE PATTERN torch EXCLUDE)
 endforeach()
+# The folders left out are the insides of one policy each.
+install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/flotilla
+        FILES_MATCHING PATTERN *.h PATTERN fused EXCLUDE PATTERN torch EXCLUDE)
 
 install(TARGETS flotilla)
-install(DIRECTORY assets/ DESTINATION ${CMAKE_INSTALL_DATADIR}/flotilla)
 
-if(TARGET flotilla_torch)
-  # The plugin is opened by its bare name, which is looked for in the run path of the program: of
-  # ours, and of every program that links the package.
-  file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-  set_target_properties(flotilla PROPERTIES INSTALL_RPATH $ORIGIN/${bin_to_lib})
-  target_link_options(
-    flotilla_library INTERFACE
-    $<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/${CMAKE_INSTALL_LIBDIR}>)
+# What is opened by its bare name is looked for in the run path of the program: of ours, and of every
+# program that links the package.
+file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+set_target_properties(flotilla PROPERTIES INSTALL_RPATH $ORIGIN/${bin_to_lib})
+target_link_options(flotilla_library INTERFACE
+                    $<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/${CMAKE_INSTALL_LIBDIR}>)
+if(TARGET flotilla_alloc_count)
+  install(TARGETS flotilla_alloc_count)
+endif()
+flotilla_plugins(plugins)
+if(plugins)
   # libtorch may lie outside of the folders that every program searches.
-  set_target_properties(flotilla_torch flotilla_torch_dvrp PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
-  install(TARGETS flotilla_torch flotilla_torch_dvrp)
+  set_target_properties(${plugins} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS ${plugins})
 endif()
 
 install(EXPORT flotilla NAMESPACE flotilla:: FILE flotillaTargets.cmake DESTINATION ${package_dir})

@@ -1,4 +1,4 @@
-# One target per folder of src/, in the order of the layer rule.
+# One target per folder of src/, and per folder of src/domains/, in the order of the layer rule.
 #
 # A target sees the headers of the layers it links and of no other: each layer's include path is a
 # directory that holds one symbolic link, to that layer's folder. So `#include "flotilla/env/spec.h"` from
@@ -26,25 +26,55 @@ endif()
 
 # For code that is not hot: half the time to compile, under the sanitizers a third.
 set(FLOTILLA_COLD_FLAGS $<$<CONFIG:Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-O0>)
+# g++ takes precompiled headers for files that differ in -O, but not in this, which -O2 brings on x86.
+include(CheckCXXCompilerFlag)
+check_cxx_compiler_flag(-munroll-only-small-loops FLOTILLA_UNROLLS_SMALL_LOOPS)
+if(FLOTILLA_UNROLLS_SMALL_LOOPS)
+  add_compile_options(-munroll-only-small-loops)
+endif()
 
 function(flotilla_expose target folder)
   set(view ${PROJECT_BINARY_DIR}/layers/${folder})
-  file(MAKE_DIRECTORY ${view}/flotilla)
+  get_filename_component(parent ${folder} DIRECTORY)
+  file(MAKE_DIRECTORY ${view}/flotilla/${parent})
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${folder} ${view}/flotilla/${folder} SYMBOLIC)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${view}>
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
 
-# flotilla_layer(FOLDER LINK ... [WITHOUT folders in it that are targets of their own])
+# flotilla_layer(FOLDER LINK ... [WITHOUT folders in it that are targets of their own]
+#                [COLD files in it that read settings and files, describe or draw])
+# The target of domains/NAME is flotilla_NAME: the last folder gives the name. Commands are cold.
 function(flotilla_layer folder)
-  cmake_parse_arguments(ARG "" "" "LINK;WITHOUT" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "LINK;WITHOUT;COLD" ${ARGN})
+  get_filename_component(name ${folder} NAME)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
   foreach(other ${ARG_WITHOUT})
     list(FILTER sources EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/src/${folder}/${other}/")
   endforeach()
-  add_library(flotilla_${folder} STATIC ${sources})
-  flotilla_expose(flotilla_${folder} ${folder})
-  target_link_libraries(flotilla_${folder} PUBLIC ${ARG_LINK}
+  add_library(flotilla_${name} STATIC ${sources})
+  list(FILTER sources INCLUDE REGEX "/commands(/.*)?\\.cpp$")
+  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${FLOTILLA_COLD_FLAGS}")
+  foreach(pattern ${ARG_COLD}) # some of them read much: not without optimisation
+    file(GLOB cold ${PROJECT_SOURCE_DIR}/src/${folder}/${pattern})
+    if(NOT cold)
+      message(FATAL_ERROR "flotilla_layer(${folder} ... COLD): there is no ${pattern}")
+    endif()
+    set_source_files_properties(${cold} PROPERTIES COMPILE_OPTIONS
+                                                   "$<$<CONFIG:Release,RelWithDebInfo>:-O1>")
+  endforeach()
+  flotilla_expose(flotilla_${name} ${folder})
+  flotilla_precompile(flotilla_${name} flotilla_core ${FLOTILLA_STANDARD_HEADERS})
+  target_link_libraries(flotilla_${name} PUBLIC ${ARG_LINK}
                         PRIVATE $<BUILD_INTERFACE:flotilla_flags>)
-  set_property(GLOBAL APPEND PROPERTY FLOTILLA_LAYERS ${folder}) # for cmake/install.cmake
+  set_target_properties(flotilla_${name} PROPERTIES ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
+                                                    EXPORT_NAME ${name})
+  set_property(GLOBAL APPEND PROPERTY FLOTILLA_LAYERS ${name}) # for cmake/install.cmake
+endfunction()
+
+# flotilla_domain(NAME LINK ... [WITHOUT ...]): the layer domains/NAME, one problem with all that
+# belongs to it. It is part of every program that links flotilla_domains.
+function(flotilla_domain name)
+  flotilla_layer(domains/${name} ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY FLOTILLA_DOMAINS ${name})
 endfunction()

@@ -3,7 +3,7 @@
 #include "flotilla/domains/domains.h"
 
 int main(int argc, char** argv) {
-  flotilla::Registry registry;
-  flotilla::register_domains(registry);
-  return flotilla::run_program(argc, argv, std::move(registry));
+  flotilla::Program program;
+  flotilla::register_domains(program);
+  return flotilla::run_program(argc, argv, std::move(program));
 }

@@ -36,7 +36,7 @@ int main(int argc, char** argv) try {
   flotilla::Config config(Thermostat::schema());
   config.load_yaml_text(file.origin.env_config, argv[1]);
   const auto type = flotilla::env_type<Thermostat>("thermostat", "");
-  const auto spec = type.make_kernel(config, file.origin.time_limit)->spec();
+  const auto spec = type.spec(config, file.origin.time_limit);
   const auto policy = flotilla::make_policy(file, spec, {});
 
   const auto by_policy = [&](const Obs& obs) {

@@ -8,7 +8,9 @@
 // brings in no headers but the project's own and those of the standard library.
 #pragma once
 
+#include "flotilla/algo/algorithms.h"   // Learner, Algorithms: an algorithm of your own
 #include "flotilla/cli/program.h"       // run_program: the command line for your environments
+#include "flotilla/command/program.h"   // Program: with commands of your own
 #include "flotilla/core/config.h"       // Schema, Config
 #include "flotilla/core/error.h"        // Error, exit_status
 #include "flotilla/core/file.h"         // read_whole_file

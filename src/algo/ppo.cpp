@@ -99,16 +99,14 @@ Schema PpoOptions::schema() {
   return schema;
 }
 
-PpoOptions PpoOptions::from(const Config& config, const std::string& prefix) {
-  const auto number = [&](const char* key) { return config.get_number(prefix + key); };
-  const auto integer = [&](const char* key) {
-    return static_cast<int>(config.get_integer(prefix + key));
-  };
-  const std::string& scale = config.get_text(prefix + "advantage_scale");
+PpoOptions PpoOptions::from(const Config& section) {
+  const auto number = [&](const char* key) { return section.get_number(key); };
+  const auto integer = [&](const char* key) { return static_cast<int>(section.get_integer(key)); };
+  const std::string& scale = section.get_text("advantage_scale");
   PpoOptions o;
   o.gamma = number("gamma");
   o.lambda = number("lambda");
-  o.returns = config.get_text(prefix + "returns") == "gae" ? Returns::kGae : Returns::kMonteCarlo;
+  o.returns = section.get_text("returns") == "gae" ? Returns::kGae : Returns::kMonteCarlo;
   o.returns_epsilon = number("returns_epsilon");
   o.advantage_scale = scale == "none"    ? AdvantageScale::kNone
                       : scale == "batch" ? AdvantageScale::kBatch
@@ -116,10 +114,10 @@ PpoOptions PpoOptions::from(const Config& config, const std::string& prefix) {
   o.epochs = integer("epochs");
   o.minibatches = integer("minibatches");
   o.minibatch_size = integer("minibatch_size");
-  o.lr = Schedule::from(config, prefix + "lr");
-  o.clip = Schedule::from(config, prefix + "clip");
-  o.entropy = Schedule::from(config, prefix + "entropy");
-  o.epsilon = Schedule::from(config, prefix + "epsilon");
+  o.lr = Schedule::from(section, "lr");
+  o.clip = Schedule::from(section, "clip");
+  o.entropy = Schedule::from(section, "entropy");
+  o.epsilon = Schedule::from(section, "epsilon");
   o.value_coef = number("value_coef");
   o.value_clip = number("value_clip");
   o.max_grad_norm = number("max_grad_norm");
@@ -127,7 +125,7 @@ PpoOptions PpoOptions::from(const Config& config, const std::string& prefix) {
   o.adam_beta1 = number("adam_beta1");
   o.adam_beta2 = number("adam_beta2");
   o.adam_epsilon = number("adam_epsilon");
-  o.separate = config.get_text(prefix + "phases") == "separate";
+  o.separate = section.get_text("phases") == "separate";
   o.value_epochs = integer("value_epochs");
   o.policy_epochs = integer("policy_epochs");
   o.value_lr = number("value_lr");
@@ -185,8 +183,7 @@ void Ppo::choose_rows(const Trajectory& trajectory) {
 }
 
 void Ppo::deal(int epochs) {
-  constexpr uint64_t kShufflesPerUpdate = 4096;
-  const uint64_t first = updates_ * kShufflesPerUpdate + shuffles_;
+  const uint64_t first = first_shuffle_ + shuffles_;
   if (static_cast<int>(shuffled_.size()) < epochs) shuffled_.resize(static_cast<size_t>(epochs));
   pool_.for_each(epochs, [&](int, int e) {
     std::vector<int32_t>& rows = shuffled_[static_cast<size_t>(e)];
@@ -216,9 +213,34 @@ void Ppo::deal(int epochs) {
   });
 }
 
-Update Ppo::learn(const PpoBatch& batch, double progress) {
-  Update update;
+Update Ppo::learn(const Batch& batch, const LearnProgress& progress) {
+  const PpoUpdate u = update(batch, progress);
+  return {.advantage_s = u.advantage_s,
+          .update_s = u.update_s,
+          .first_ratio_error = u.first_ratio_error,
+          .metrics = {{"charts/learning_rate", u.lr},
+                      {"losses/policy_loss", u.policy_loss},
+                      {"losses/value_loss", u.value_loss},
+                      {"losses/entropy", u.entropy},
+                      {"losses/approx_kl", u.approx_kl},
+                      {"losses/clipfrac", u.clip_fraction},
+                      {"losses/explained_variance", u.explained_variance},
+                      {"losses/grad_norm", u.grad_norm},
+                      {"schedule/clip", u.clip},
+                      {"schedule/entropy", u.entropy_coef},
+                      {"schedule/epsilon", u.epsilon}}};
+}
+
+double Ppo::passes() const {
+  return options_.separate ? 0.5 * (options_.value_epochs + options_.policy_epochs)
+                           : options_.epochs;
+}
+
+PpoUpdate Ppo::update(const Batch& batch, const LearnProgress& progress) {
+  constexpr uint64_t kShufflesPerUpdate = 4096;
+  PpoUpdate update;
   const uint64_t start = now_ns();
+  first_shuffle_ = progress.updates * kShufflesPerUpdate;
   shuffles_ = 0;
   estimate(batch.trajectory);
   choose_rows(batch.trajectory);
@@ -226,24 +248,23 @@ Update Ppo::learn(const PpoBatch& batch, double progress) {
   update.explained_variance = explained_variance(batch.trajectory.value, target_.data(), rows_);
   update.advantage_s = seconds_since(start);
 
-  update.lr = options_.lr.at(progress);
-  update.clip = options_.clip.at(progress);
-  update.entropy_coef = options_.entropy.at(progress);
+  update.lr = options_.lr.at(progress.fraction);
+  update.clip = options_.clip.at(progress.fraction);
+  update.entropy_coef = options_.entropy.at(progress.fraction);
   update.epsilon = static_cast<double>(batch.samples.epsilon);
   if (options_.separate) {
-    Update value;
-    run_phase(batch, {Part::kCritic, options_.value_epochs, options_.value_lr}, value);
-    run_phase(batch, {Part::kActor, options_.policy_epochs, update.lr}, update);
+    PpoUpdate value;
+    run_phase(batch, {Nets::kCritic, options_.value_epochs, options_.value_lr}, value);
+    run_phase(batch, {Nets::kActor, options_.policy_epochs, update.lr}, update);
     update.value_loss = value.value_loss;
   } else {
-    run_phase(batch, {Part::kAll, options_.epochs, update.lr}, update);
+    run_phase(batch, {Nets::kBoth, options_.epochs, update.lr}, update);
   }
-  ++updates_;
   update.update_s = seconds_since(start) - update.advantage_s;
   return update;
 }
 
-PpoObjective Ppo::objective(const PpoBatch& batch, const Update& update) const {
+PpoObjective Ppo::objective(const Batch& batch, const PpoUpdate& update) const {
   PpoObjective objective;
   objective.old_logprob = batch.logprob;
   objective.old_value = batch.trajectory.value;
@@ -257,15 +278,15 @@ PpoObjective Ppo::objective(const PpoBatch& batch, const Update& update) const {
   return objective;
 }
 
-void Ppo::run_phase(const PpoBatch& batch, const Phase& phase, Update& update) {
+void Ppo::run_phase(const Batch& batch, const Phase& phase, PpoUpdate& update) {
   deal(phase.epochs);
   PpoObjective loss = objective(batch, update);
-  const AdamStep step{.lr = phase.lr,
-                      .beta1 = options_.adam_beta1,
-                      .beta2 = options_.adam_beta2,
-                      .epsilon = options_.adam_epsilon,
-                      .max_grad_norm = options_.max_grad_norm};
-  const bool watch_kl = options_.target_kl > 0 && phase.part != Part::kCritic;
+  const GradientStep step{.lr = phase.lr,
+                          .max_grad_norm = options_.max_grad_norm,
+                          .rule = Adam{.beta1 = options_.adam_beta1,
+                                       .beta2 = options_.adam_beta2,
+                                       .epsilon = options_.adam_epsilon}};
+  const bool watch_kl = options_.target_kl > 0 && phase.nets != Nets::kCritic;
   const auto rows = static_cast<double>(rows_.size());
   double sums[Objective::kSums] = {}, norms = 0, seen = 0, epoch_kl = 0;
   for (const Minibatch& minibatch : minibatches_) {
@@ -281,14 +302,13 @@ void Ppo::run_phase(const PpoBatch& batch, const Phase& phase, Update& update) {
     loss.advantage_mean = static_cast<float>(minibatch.range.mean);
     loss.advantage_scale = static_cast<float>(minibatch.range.inverse_deviation);
     loss.row_weight = static_cast<float>(1 / size);
-    const LearnResult result =
-        policy_.learn(pool_, batch.samples, minibatch.rows, phase.part, loss, step);
-    for (int i = 0; i < Objective::kSums; ++i) sums[i] += result.sums[i];
+    const LossSums found = policy_.gradient(pool_, batch.samples, minibatch.rows, phase.nets, loss);
+    norms += policy_.apply(pool_, phase.nets, step);
+    for (int i = 0; i < Objective::kSums; ++i) sums[i] += found[i];
     if (update.minibatches++ == 0) {
-      update.first_ratio_error = result.sums[PpoObjective::kRatioError] / size;
+      update.first_ratio_error = found[PpoObjective::kRatioError] / size;
     }
-    epoch_kl += result.sums[PpoObjective::kKl];
-    norms += result.grad_norm;
+    epoch_kl += found[PpoObjective::kKl];
     seen += size;
   }
   update.policy_loss = sums[PpoObjective::kPolicyLoss] / seen;
@@ -297,6 +317,22 @@ void Ppo::run_phase(const PpoBatch& batch, const Phase& phase, Update& update) {
   update.approx_kl = sums[PpoObjective::kKl] / seen;
   update.clip_fraction = sums[PpoObjective::kClipped] / seen;
   update.grad_norm = norms / update.minibatches;
+}
+
+Algorithm ppo_algorithm() {
+  return {.name = "ppo",
+          .summary = "proximal policy optimisation",
+          .faster = "lower ppo.epochs",
+          .schema = PpoOptions::schema(),
+          .needs = {},
+          .validate =
+              [](const Config& section, int64_t rows, const NetworkSpec& network) {
+                PpoOptions::from(section).validate(rows, network);
+              },
+          .make =
+              [](const Config& section, Policy& policy, ThreadPool& pool, uint64_t seed) {
+                return std::make_unique<Ppo>(policy, pool, PpoOptions::from(section), seed);
+              }};
 }
 
 }  // namespace flotilla

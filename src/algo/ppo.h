@@ -7,12 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "flotilla/algo/algorithms.h"
 #include "flotilla/algo/ppo_objective.h"
 #include "flotilla/algo/schedule.h"
-#include "flotilla/algo/trajectory.h"
-#include "flotilla/core/config.h"
-#include "flotilla/core/thread_pool.h"
-#include "flotilla/nn/policy.h"
 
 namespace flotilla {
 
@@ -44,18 +41,17 @@ struct PpoOptions {
   double value_lr = 1e-3;
 
   static Schema schema();
-  static PpoOptions from(const Config& config, const std::string& prefix);
+  static PpoOptions from(const Config& section);
   // Throws Error(kUsage) for sizes that contradict each other. `batch`: rows of a rollout.
   void validate(int64_t batch, const NetworkSpec& network) const;
 };
 
-// What one update did; means over its minibatches.
-struct Update {
+// What one update did, in detail; means over its minibatches.
+struct PpoUpdate {
   double policy_loss = 0, value_loss = 0, entropy = 0;
   double approx_kl = 0, clip_fraction = 0, grad_norm = 0;
   double explained_variance = 0;
   double lr = 0, clip = 0, entropy_coef = 0, epsilon = 0;
-  // Mean |ratio - 1| of the first minibatch: exactly 0 where acting and learning agree.
   double first_ratio_error = 0;
   int epochs = 0, minibatches = 0;
   bool stopped_by_kl = false;
@@ -67,22 +63,16 @@ struct AdvantageRange {
   double mean = 0, inverse_deviation = 1;
 };
 
-struct PpoBatch {
-  Trajectory trajectory;
-  Samples samples;
-  const float* logprob = nullptr;  // of the actions, when they were drawn
-};
-
-class Ppo {
+class Ppo final : public Learner {
  public:
   Ppo(Policy& policy, ThreadPool& pool, const PpoOptions& options, uint64_t seed);
 
-  // `progress`: from 0 to 1 over the run.
-  Update learn(const PpoBatch& batch, double progress);
-  double epsilon(double progress) const { return options_.epsilon.at(progress); }
+  Update learn(const Batch& batch, const LearnProgress& progress) override;
+  double epsilon(double fraction) const override { return options_.epsilon.at(fraction); }
+  double gamma() const override { return options_.gamma; }
+  double passes() const override;
 
-  uint64_t updates() const { return updates_; }
-  void set_updates(uint64_t updates) { updates_ = updates; }
+  PpoUpdate update(const Batch& batch, const LearnProgress& progress);
 
  private:
   struct Minibatch {
@@ -91,7 +81,7 @@ class Ppo {
     AdvantageRange range;  // that its advantages are normalised by
   };
   struct Phase {
-    Part part;
+    Nets nets;
     int epochs;
     double lr;
   };
@@ -100,19 +90,21 @@ class Ppo {
   void choose_rows(const Trajectory& trajectory);
   // Shuffles the rows for every epoch and cuts them into minibatches.
   void deal(int epochs);
-  PpoObjective objective(const PpoBatch& batch, const Update& update) const;
-  void run_phase(const PpoBatch& batch, const Phase& phase, Update& update);
+  PpoObjective objective(const Batch& batch, const PpoUpdate& update) const;
+  void run_phase(const Batch& batch, const Phase& phase, PpoUpdate& update);
 
   Policy& policy_;
   ThreadPool& pool_;
   const PpoOptions options_;
   const uint64_t seed_;
-  uint64_t updates_ = 0;
-  uint64_t shuffles_ = 0;  // of this update
+  uint64_t first_shuffle_ = 0;  // of this update
+  uint64_t shuffles_ = 0;       // so far in it
   std::vector<float> advantage_, target_;
   std::vector<int32_t> rows_;                   // valid ones
   std::vector<std::vector<int32_t>> shuffled_;  // by epoch
   std::vector<Minibatch> minibatches_;          // of all epochs, in their order
 };
+
+Algorithm ppo_algorithm();
 
 }  // namespace flotilla

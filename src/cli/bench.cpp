@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "flotilla/cli/command.h"
+#include "flotilla/cli/commands.h"
+#include "flotilla/command/env_arguments.h"
+#include "flotilla/command/schema_flags.h"
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/json.h"
 #include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
 #include "flotilla/env/random_run.h"
@@ -79,21 +81,21 @@ void bench_env(const Program& program, const EnvArguments& arguments, const Conf
   const int threads = options.backend == Backend::kThreads ? options.threads : 1;
   const int workers = options.backend == Backend::kProcesses ? options.workers : 0;
   if (json) {
-    const nlohmann::ordered_json line = {{"env", type.name},
-                                         {"backend", flags.get_text("backend")},
-                                         {"num_envs", options.num_envs},
-                                         {"threads", threads},
-                                         {"workers", workers},
-                                         {"groups", options.groups},
-                                         {"seed", flags.get_integer("seed")},
-                                         {"steps", m.steps},
-                                         {"wall_s", m.wall_s},
-                                         {"cpu_s", m.cpu_s},
-                                         {"steps_per_s", rate},
-                                         {"failures", m.failures},
-                                         {"trajectory_sha256", m.trajectory_sha256},
-                                         {"cpu", cpu_model()},
-                                         {"cores", cpu_count()}};
+    const Json line = {{"env", type.name},
+                       {"backend", flags.get_text("backend")},
+                       {"num_envs", options.num_envs},
+                       {"threads", threads},
+                       {"workers", workers},
+                       {"groups", options.groups},
+                       {"seed", flags.get_integer("seed")},
+                       {"steps", m.steps},
+                       {"wall_s", m.wall_s},
+                       {"cpu_s", m.cpu_s},
+                       {"steps_per_s", rate},
+                       {"failures", m.failures},
+                       {"trajectory_sha256", m.trajectory_sha256},
+                       {"cpu", cpu_model()},
+                       {"cores", cpu_count()}};
     fmt::print("{}\n", line.dump());
     return;
   }
@@ -107,26 +109,23 @@ void bench_env(const Program& program, const EnvArguments& arguments, const Conf
 
 }  // namespace
 
-void add_bench_command(CLI::App& app, Program& program) {
-  CLI::App* bench = app.add_subcommand("bench", "measure speed");
-  bench->require_subcommand(1);
-  CLI::App* command = bench->add_subcommand("env", "environment steps under random actions");
+void add_bench_command(Command& root, Program& program) {
+  Command& bench = root.add("bench", "measure speed");
+  Command& command = bench.add("env", "environment steps under random actions");
   struct State {
     EnvArguments env;
     SchemaFlags flags{bench_schema()};
     bool json = false;
   };
   auto state = std::make_shared<State>();
-  state->env.add_to(*command);
-  state->flags.add_to(*command, {{"num_envs", "--n-envs"},
-                                 {"workers", "--num-workers"},
-                                 {"start_method", "--parallel-start-method"}});
-  command->add_flag("--json", state->json, "print one JSON object on stdout");
-  command->callback(
+  state->env.add_to(command);
+  state->flags.add_to(command, {{"num_envs", "--n-envs"},
+                                {"workers", "--num-workers"},
+                                {"start_method", "--parallel-start-method"}});
+  command.flag("--json", state->json, "print one JSON object on stdout");
+  command.action(
       [&program, state] { bench_env(program, state->env, state->flags.config(), state->json); });
-  add_bench_ppo_command(*bench, program);
-  add_bench_search_command(*bench);
-  add_bench_oracle_command(*bench);
+  add_bench_ppo_command(bench, program);
 }
 
 }  // namespace flotilla

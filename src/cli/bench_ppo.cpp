@@ -5,9 +5,11 @@
 
 #include <memory>
 
-#include "flotilla/cli/run_arguments.h"
+#include "flotilla/cli/commands.h"
+#include "flotilla/command/run_arguments.h"
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/json.h"
 #include "flotilla/core/system.h"
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/summary.h"
@@ -20,19 +22,17 @@ void stop_if_interrupted() {
 }
 
 // Multiplications and additions of all layers for one step that is collected and trained on.
-double macs_per_step(const RunConfig& run) {
-  const double epochs =
-      run.ppo.separate ? 0.5 * (run.ppo.value_epochs + run.ppo.policy_epochs) : run.ppo.epochs;
-  return run.network.forward_macs() + epochs * run.network.learn_macs();
+double macs_per_step(const RunConfig& run, const Learner& learner) {
+  return run.network.forward_macs() + learner.passes() * run.network.learn_macs();
 }
 
 void bench_ppo(const Program& program, const RunArguments& arguments, double seconds, bool json) {
-  Config config = arguments.config(program.registry, true);
+  Config config = arguments.config(program, true);
   // Schedules stand still, and nothing but the clock ends it.
   config.set("steps", "1000000000000000");
   config.set("episodes", "0");
   config.set("duration_s", "0");
-  const RunConfig run(env_of(program.registry, config), config);
+  const RunConfig run(env_of(program.registry, config), config, program.algorithms);
   Trainer trainer(run);
   trainer.iterate();  // memory is touched, threads are up
   const int64_t before = trainer.progress().steps;
@@ -47,22 +47,22 @@ void bench_ppo(const Program& program, const RunArguments& arguments, double sec
   const double cpu = trainer.cpu_seconds() - cpu_before;
   const int64_t steps = trainer.progress().steps - before;
   const double rate = static_cast<double>(steps) / wall;
-  const double gflops = rate * 2 * macs_per_step(run) * 1e-9;
+  const double gflops = rate * 2 * macs_per_step(run, trainer.learner()) * 1e-9;
   const RunShape shape = trainer.shape();
   if (json) {
-    const nlohmann::ordered_json line = {{"env", run.type.name},
-                                         {"policy", shape.fused ? "fused" : "torch"},
-                                         {"kernel", shape.policy_kernel},
-                                         {"backend", shape.backend},
-                                         {"num_envs", shape.num_envs},
-                                         {"threads", shape.threads},
-                                         {"workers", shape.workers},
-                                         {"steps", steps},
-                                         {"wall_s", wall},
-                                         {"cpu_s", cpu},
-                                         {"steps_per_s", rate},
-                                         {"gflops", gflops},
-                                         {"machine", machine_json(shape)}};
+    const Json line = {{"env", run.type.name},
+                       {"policy", shape.policy.kind},
+                       {"kernel", shape.policy.name},
+                       {"backend", shape.backend},
+                       {"num_envs", shape.num_envs},
+                       {"threads", shape.threads},
+                       {"workers", shape.workers},
+                       {"steps", steps},
+                       {"wall_s", wall},
+                       {"cpu_s", cpu},
+                       {"steps_per_s", rate},
+                       {"gflops", gflops},
+                       {"machine", machine_json(shape)}};
     fmt::print("{}\n", line.dump());
     return;
   }
@@ -75,19 +75,20 @@ void bench_ppo(const Program& program, const RunArguments& arguments, double sec
 
 }  // namespace
 
-void add_bench_ppo_command(CLI::App& bench, Program& program) {
-  CLI::App* command = bench.add_subcommand("ppo", "training steps: env, policy, optimiser");
+void add_bench_ppo_command(Command& bench, Program& program) {
+  Command& command = bench.add("ppo", "training steps: env, policy, optimiser");
   struct State {
-    RunArguments run{RunArguments::For::kBench};
+    explicit State(const Program& program) : run(RunArguments::For::kBench, program) {}
+    RunArguments run;
     double seconds = 2;
     bool json = false;
   };
-  auto state = std::make_shared<State>();
-  state->run.add_to(*command);
-  command->add_option("--seconds", state->seconds, "length of the timed part (default 2)")
-      ->check(CLI::Range(0.001, 86400.0));
-  command->add_flag("--json", state->json, "print one JSON object on stdout");
-  command->callback(
+  auto state = std::make_shared<State>(program);
+  state->run.add_to(command, program);
+  command.option("--seconds", state->seconds, "length of the timed part (default 2)")
+      .range(0.001, 86400.0);
+  command.flag("--json", state->json, "print one JSON object on stdout");
+  command.action(
       [&program, state] { bench_ppo(program, state->run, state->seconds, state->json); });
 }
 

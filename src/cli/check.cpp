@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "flotilla/cli/command.h"
+#include "flotilla/cli/commands.h"
+#include "flotilla/command/env_arguments.h"
+#include "flotilla/command/schema_flags.h"
+#include "flotilla/core/alloc_count.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/json.h"
 #include "flotilla/env/conformance.h"
 #include "flotilla/env/replay.h"
 
@@ -34,12 +37,11 @@ int run_checks(const EnvType& type, const Config& config, const Config& flags, b
   const std::vector<CheckResult> results = check_env(type, config, options, show);
   const auto failed = std::ranges::count(results, false, &CheckResult::passed);
   if (json) {
-    nlohmann::ordered_json checks = nlohmann::ordered_json::array();
+    Json checks = Json::array();
     for (const CheckResult& r : results) {
       checks.push_back({{"name", r.name}, {"passed", r.passed}, {"detail", r.detail}});
     }
-    const nlohmann::ordered_json line = {
-        {"env", type.name}, {"passed", failed == 0}, {"checks", checks}};
+    const Json line = {{"env", type.name}, {"passed", failed == 0}, {"checks", checks}};
     fmt::print("{}\n", line.dump());
   } else {
     fmt::print("{}: {} of {} checks passed\n", type.name,
@@ -54,10 +56,10 @@ int run_replay(const EnvType& type, const std::string& file, bool json) {
              bundle.env_name, bundle.seed, bundle.episode, bundle.cause);
   const ReplayResult result = replay(type, bundle);
   if (json) {
-    const nlohmann::ordered_json line = {{"env", type.name},
-                                         {"failed", result.failed},
-                                         {"steps", result.steps},
-                                         {"cause", result.cause}};
+    const Json line = {{"env", type.name},
+                       {"failed", result.failed},
+                       {"steps", result.steps},
+                       {"cause", result.cause}};
     fmt::print("{}\n", line.dump());
   } else if (result.failed) {
     fmt::print("failed again after {} steps: {}\n", result.steps, result.cause);
@@ -69,9 +71,9 @@ int run_replay(const EnvType& type, const std::string& file, bool json) {
 
 }  // namespace
 
-void add_check_command(CLI::App& app, Program& program) {
-  CLI::App* command = app.add_subcommand(
-      "check", "check that an environment keeps the contract, or replay a crash");
+void add_check_command(Command& root, Program& program) {
+  Command& command =
+      root.add("check", "check that an environment keeps the contract, or replay a crash");
   struct State {
     EnvArguments env;
     SchemaFlags flags{check_schema()};
@@ -79,14 +81,15 @@ void add_check_command(CLI::App& app, Program& program) {
     bool json = false;
   };
   auto state = std::make_shared<State>();
-  state->env.add_to(*command);
-  state->flags.add_to(*command);
-  const CLI::Option* replay =
-      command->add_option("--replay", state->replay, "crash bundle to replay in this process");
-  command->add_flag("--json", state->json, "print one JSON object on stdout");
-  command->callback([&program, state, replay] {
+  state->env.add_to(command);
+  state->flags.add_to(command);
+  const Option replay =
+      command.option("--replay", state->replay, "crash bundle to replay in this process");
+  command.flag("--json", state->json, "print one JSON object on stdout");
+  command.action([&program, state, replay] {
     const EnvType& type = program.registry.find(state->env.name);
-    if (replay->count() == 0) {
+    if (!replay.given()) {
+      start_anew_counting();
       program.exit_status =
           run_checks(type, state->env.config(type), state->flags.config(), state->json);
       return;

@@ -5,9 +5,10 @@
 #include <memory>
 #include <optional>
 
-#include "flotilla/cli/command.h"
+#include "flotilla/cli/commands.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
+#include "flotilla/core/json.h"
 #include "flotilla/core/text.h"
 #include "flotilla/report/comparison_text.h"
 
@@ -36,9 +37,9 @@ void compare_runs(const std::vector<std::string>& paths, std::optional<double> s
   const Comparison comparison = compare(runs, score);
   write_file_atomically(out, render_svg(comparison_figure(runs, comparison)));
   if (json) {
-    nlohmann::ordered_json result = to_json(comparison);
+    Json result = to_json(comparison);
     result["plot"] = out;
-    fmt::print("{}\n", result.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", result.dump(-1, Json::StrayBytes::kReplace));
   } else {
     fmt::print("{}learning curves: {}\n", to_text(comparison), out);
   }
@@ -46,9 +47,8 @@ void compare_runs(const std::vector<std::string>& paths, std::optional<double> s
 
 }  // namespace
 
-void add_compare_command(CLI::App& app, Program&) {
-  CLI::App* command =
-      app.add_subcommand("compare", "put runs side by side: speed, score, settings");
+void add_compare_command(Command& root) {
+  Command& command = root.add("compare", "put runs side by side: speed, score, settings");
   struct State {
     std::vector<std::string> runs;
     std::optional<double> score;
@@ -56,13 +56,13 @@ void add_compare_command(CLI::App& app, Program&) {
     bool json = false;
   };
   auto state = std::make_shared<State>();
-  command->add_option("runs", state->runs, "run directories, or CSV files; the first is the base")
-      ->required();
-  command->add_option("--score", state->score,
-                      "return whose first time counts (default: one that all runs reached)");
-  command->add_option("--out", state->out, "file of the curves (default compare.svg)");
-  command->add_flag("--json", state->json, "print one JSON object");
-  command->callback([state] { compare_runs(state->runs, state->score, state->out, state->json); });
+  command.option("runs", state->runs, "run directories, or CSV files; the first is the base")
+      .required();
+  command.option("--score", state->score,
+                 "return whose first time counts (default: one that all runs reached)");
+  command.option("--out", state->out, "file of the curves (default compare.svg)");
+  command.flag("--json", state->json, "print one JSON object");
+  command.action([state] { compare_runs(state->runs, state->score, state->out, state->json); });
 }
 
 }  // namespace flotilla

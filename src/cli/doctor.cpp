@@ -1,7 +1,7 @@
 // flotilla doctor: what this program sees of the machine, and whether its back ends start here.
 #include <fmt/format.h>
 
-#include "flotilla/cli/command.h"
+#include "flotilla/cli/commands.h"
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
@@ -62,9 +62,9 @@ void show_torch() {
   spec.action = ActionSpace::discrete(2);
   const uint64_t start = now_ns();
   try {
-    const std::string kernel = make_torch_policy(spec, {})->kernel();
+    const std::string name = make_torch_policy(spec, {})->implementation().name;
     const double ms = static_cast<double>(now_ns() - start) * 1e-6;
-    fmt::print("{:<18} {}, opened in {:.0f} ms\n", "torch policy", kernel, ms);
+    fmt::print("{:<18} {}, opened in {:.0f} ms\n", "torch policy", name, ms);
   } catch (const Error& error) {
     fmt::print("{:<18} none: {}\n", "torch policy", error.what());
   }
@@ -72,8 +72,9 @@ void show_torch() {
 
 }  // namespace
 
-void add_doctor_command(CLI::App& app, Program& program) {
-  app.add_subcommand("doctor", "show what was found and try every back end")->callback([&program] {
+void add_doctor_command(Command& root, Program& program) {
+  Command& command = root.add("doctor", "show what was found and try every back end");
+  command.action([&program] {
     fmt::print("{:<18} {}\n", "program", kVersionLine);
     fmt::print("{:<18} {} x {}\n", "cpu", cpu_count(), cpu_model());
     fmt::print("{:<18} {}\n", "vectors", cpu_features());

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <memory>
 
-#include "flotilla/cli/command.h"
+#include "flotilla/cli/commands.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/json.h"
 #include "flotilla/core/text.h"
 #include "flotilla/train/find_policy.h"
 #include "flotilla/train/summary.h"
@@ -35,7 +36,7 @@ void evaluate(const Program& program, const EvalArguments& arguments) {
   const PolicyFile file = find_policy(arguments.path, arguments.checkpoint);
   const EnvType& type = env_of(program.registry, file);
   const Config env_config = env_config_of(file, type);
-  const EnvSpec env = type.make_kernel(env_config, file.origin.time_limit)->spec();
+  const EnvSpec env = type.spec(env_config, file.origin.time_limit);
   const std::unique_ptr<Policy> policy = make_policy(file, env, {});
   EvalOptions options;
   options.episodes = arguments.episodes;
@@ -43,11 +44,11 @@ void evaluate(const Program& program, const EvalArguments& arguments) {
   options.seed =
       eval_seed(arguments.seed ? static_cast<uint64_t>(*arguments.seed) : file.origin.seed);
   options.vec.time_limit = file.origin.time_limit;
-  Evaluator evaluator(type, env_config, options);
+  Evaluator evaluator(type, env_config, options, env);
   give_knowledge(file, evaluator.memory());
   const Evaluation eval = evaluator.play(*policy, true);
   if (!arguments.json) return print(eval, env, file, options.deterministic);
-  nlohmann::ordered_json json = eval_json(eval, env);
+  Json json = eval_json(eval, env);
   json["policy"] = file.tensors.origin;
   json["deterministic"] = options.deterministic;
   fmt::print("{}\n", json.dump());
@@ -55,25 +56,23 @@ void evaluate(const Program& program, const EvalArguments& arguments) {
 
 }  // namespace
 
-void add_eval_command(CLI::App& app, Program& program) {
-  CLI::App* command = app.add_subcommand("eval", "play episodes with a trained policy");
+void add_eval_command(Command& root, Program& program) {
+  Command& command = root.add("eval", "play episodes with a trained policy");
   auto arguments = std::make_shared<EvalArguments>();
-  command->add_option("run", arguments->path, "directory of a run, or a policy file")->required();
-  command->add_option("--checkpoint", arguments->checkpoint,
-                      "last, best, or a step (default last)");
-  command->add_option("--episodes", arguments->episodes, "how many (default 100)")
-      ->check(CLI::Range(1, 1'000'000));
-  CLI::Option* deterministic =
-      command->add_flag("--deterministic", arguments->deterministic,
-                        "the likeliest action, the mean of a box (default: as in the run)");
-  command->add_flag("--sampled", arguments->sampled, "actions drawn as in training")
-      ->excludes(deterministic);
+  command.option("run", arguments->path, "directory of a run, or a policy file").required();
+  command.option("--checkpoint", arguments->checkpoint, "last, best, or a step (default last)");
+  command.option("--episodes", arguments->episodes, "how many (default 100)").range(1, 1'000'000);
+  const Option deterministic =
+      command.flag("--deterministic", arguments->deterministic,
+                   "the likeliest action, the mean of a box (default: as in the run)");
+  command.flag("--sampled", arguments->sampled, "actions drawn as in training")
+      .excludes(deterministic);
   command
-      ->add_option("--seed", arguments->seed,
-                   "of the episodes (default: the run's, so that its summary is reproduced)")
-      ->check(CLI::Range(int64_t{0}, INT64_MAX));
-  command->add_flag("--json", arguments->json, "print one JSON object on stdout");
-  command->callback([&program, arguments] { evaluate(program, *arguments); });
+      .option("--seed", arguments->seed,
+              "of the episodes (default: the run's, so that its summary is reproduced)")
+      .range(int64_t{0}, INT64_MAX);
+  command.flag("--json", arguments->json, "print one JSON object on stdout");
+  command.action([&program, arguments] { evaluate(program, *arguments); });
 }
 
 }  // namespace flotilla

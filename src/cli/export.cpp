@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "flotilla/cli/command.h"
+#include "flotilla/cli/commands.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/report/run_data.h"
@@ -29,15 +29,15 @@ void export_metrics(const std::string& path, std::string out) {
 
 }  // namespace
 
-void add_export_command(CLI::App& app, Program&) {
-  CLI::App* command = app.add_subcommand("export", "write the metrics of a run as CSV");
+void add_export_command(Command& root) {
+  Command& command = root.add("export", "write the metrics of a run as CSV");
   struct State {
     std::string run, out;
   };
   auto state = std::make_shared<State>();
-  command->add_option("run", state->run, "run directory")->required();
-  command->add_option("--out", state->out, "file (default RUN/metrics.csv; -: stdout)");
-  command->callback([state] { export_metrics(state->run, state->out); });
+  command.option("run", state->run, "run directory").required();
+  command.option("--out", state->out, "file (default RUN/metrics.csv; -: stdout)");
+  command.action([state] { export_metrics(state->run, state->out); });
 }
 
 }  // namespace flotilla

@@ -3,11 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <sstream>
 
-#include "flotilla/cli/command.h"
+#include "flotilla/cli/commands.h"
 #include "flotilla/train/recipes.h"
 
 namespace flotilla {
@@ -21,25 +20,24 @@ std::string describe_obs(const ObsSpace& obs) {
 void print_all(const Registry& registry) {
   size_t width = 0;
   for (const EnvType& type : registry.types()) width = std::max(width, type.name.size());
-  for (const Recipe& recipe : recipes()) width = std::max(width, std::strlen(recipe.name));
+  for (const Recipe& recipe : registry.recipes()) width = std::max(width, recipe.name.size());
   for (const EnvType& type : registry.types()) {
-    const auto kernel = type.make_kernel(Config(type.schema), 0);
-    fmt::print("{:<{}} {:<18} {:<20} {}\n", type.name, width, describe_obs(kernel->spec().obs),
-               kernel->spec().action.describe(), type.summary);
+    const EnvSpec spec = type.spec(Config(type.schema));
+    fmt::print("{:<{}} {:<18} {:<20} {}\n", type.name, width, describe_obs(spec.obs),
+               spec.action.describe(), type.summary);
   }
   fmt::print("\nrecipes, for 'flotilla train NAME':\n");
-  for (const Recipe& recipe : recipes()) {
+  for (const Recipe& recipe : registry.recipes()) {
     if (std::ranges::count(registry.types(), env_name(recipe), &EnvType::name) == 0) continue;
     fmt::print("{:<{}} {:<18} {}\n", recipe.name, width, env_name(recipe), summary(recipe));
   }
 }
 
 void print_env(const EnvType& type) {
-  const auto kernel = type.make_kernel(Config(type.schema), 0);
-  const EnvSpec& spec = kernel->spec();
+  const EnvSpec spec = type.spec(Config(type.schema));
   fmt::print("{}: {}\n\n", type.name, type.summary);
   fmt::print("observation  {}\naction       {}{}\ntime limit   {}\nmetrics      {}\n\n",
-             describe_obs(spec.obs), spec.action.describe(), spec.has_mask ? ", masked" : "",
+             describe_obs(spec.obs), spec.action.describe(), spec.masked() ? ", masked" : "",
              spec.time_limit > 0 ? fmt::format("{} steps", spec.time_limit) : "none",
              spec.metrics.empty() ? "none" : fmt::format("{}", fmt::join(spec.metrics, ", ")));
   fmt::print("{}", type.schema.help());
@@ -53,7 +51,7 @@ void print_recipe(const Recipe& recipe) {
 
 // A name may be that of a recipe, of an environment, or of both.
 void print_one(const Registry& registry, const std::string& name, bool keys) {
-  const Recipe* recipe = find_recipe(name);
+  const Recipe* recipe = registry.find_recipe(name);
   const EnvType& type = registry.find(recipe != nullptr ? env_name(*recipe) : name);
   if (keys) {
     fmt::print("{}", RunConfig::schema(type).help());
@@ -67,19 +65,18 @@ void print_one(const Registry& registry, const std::string& name, bool keys) {
 
 }  // namespace
 
-void add_list_command(CLI::App& app, Program& program) {
-  CLI::App* command =
-      app.add_subcommand("list", "show environments and recipes, or everything about one");
+void add_list_command(Command& root, Program& program) {
+  Command& command = root.add("list", "show environments and recipes, or everything about one");
   struct State {
     std::string name;
     bool keys = false;
   };
   auto state = std::make_shared<State>();
-  CLI::Option* name =
-      command->add_option("name", state->name, "environment or recipe to show in detail");
-  command->add_flag("--keys", state->keys, "every key=value that 'flotilla train NAME' takes")
-      ->needs(name);
-  command->callback([&program, state] {
+  const Option name =
+      command.option("name", state->name, "environment or recipe to show in detail");
+  command.flag("--keys", state->keys, "every key=value that 'flotilla train NAME' takes")
+      .needs(name);
+  command.action([&program, state] {
     if (state->name.empty()) {
       print_all(program.registry);
     } else {

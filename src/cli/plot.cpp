@@ -3,11 +3,11 @@
 
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "flotilla/cli/command.h"
+#include "flotilla/cli/commands.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
+#include "flotilla/core/json.h"
 #include "flotilla/core/text.h"
 #include "flotilla/report/run_figures.h"
 
@@ -43,7 +43,7 @@ void plot(const std::string& path, const std::string& out, bool json) {
   }
   const std::string folder = out.empty() ? default_folder(run) : out;
   make_folder(folder);
-  nlohmann::ordered_json files = nlohmann::ordered_json::array();
+  Json files = Json::array();
   for (const auto& [name, figure] : figures) {
     const std::string file = (fs::path(folder) / name).string();
     write_file_atomically(file, render_svg(figure));
@@ -51,25 +51,24 @@ void plot(const std::string& path, const std::string& out, bool json) {
     if (!json) fmt::print("{}\n", file);
   }
   if (json) {
-    const nlohmann::ordered_json result = {
-        {"run", run.path}, {"finished", run.finished()}, {"files", files}};
-    fmt::print("{}\n", result.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    const Json result = {{"run", run.path}, {"finished", run.finished()}, {"files", files}};
+    fmt::print("{}\n", result.dump(-1, Json::StrayBytes::kReplace));
   }
 }
 
 }  // namespace
 
-void add_plot_command(CLI::App& app, Program&) {
-  CLI::App* command = app.add_subcommand("plot", "draw the curves of a run");
+void add_plot_command(Command& root) {
+  Command& command = root.add("plot", "draw the curves of a run");
   struct State {
     std::string run, out;
     bool json = false;
   };
   auto state = std::make_shared<State>();
-  command->add_option("run", state->run, "run directory, or a CSV file")->required();
-  command->add_option("--out", state->out, "folder for the pictures (default RUN/plots)");
-  command->add_flag("--json", state->json, "print the names of the files as one JSON object");
-  command->callback([state] { plot(state->run, state->out, state->json); });
+  command.option("run", state->run, "run directory, or a CSV file").required();
+  command.option("--out", state->out, "folder for the pictures (default RUN/plots)");
+  command.flag("--json", state->json, "print the names of the files as one JSON object");
+  command.action([state] { plot(state->run, state->out, state->json); });
 }
 
 }  // namespace flotilla

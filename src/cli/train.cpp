@@ -5,10 +5,12 @@
 #include <csignal>
 #include <memory>
 
-#include "flotilla/cli/run_arguments.h"
-#include "flotilla/cli/status_line.h"
+#include "flotilla/cli/commands.h"
+#include "flotilla/command/run_arguments.h"
+#include "flotilla/command/status_line.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
+#include "flotilla/core/json.h"
 #include "flotilla/core/log.h"
 #include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
@@ -73,36 +75,23 @@ std::unique_ptr<Run> open_run(const Program& program, const RunArguments& argume
                               const std::string& out) {
   if (!arguments.resume().empty()) {
     if (!out.empty()) throw Error(ErrorCode::kUsage, "--out and --resume exclude each other");
-    const auto adjust = [&](Config& config) { arguments.adjust(program.registry, config); };
-    return Run::resume(program.registry, arguments.resume(), adjust, arguments.from_step());
+    const auto adjust = [&](Config& config) { arguments.adjust(program, config); };
+    return Run::resume(program.registry, arguments.resume(), adjust, arguments.from_step(),
+                       program.algorithms);
   }
-  const Config config = arguments.config(program.registry, false);
-  return std::make_unique<Run>(RunConfig(env_of(program.registry, config), config), out);
+  const Config config = arguments.config(program, false);
+  return std::make_unique<Run>(
+      RunConfig(env_of(program.registry, config), config, program.algorithms), out);
 }
 
-constexpr int64_t kFewEpochs = 50;
-
-// Days of dvrp are all equally long: a few days of each env are a few updates.
-void warn_of_few_epochs(const RunConfig& run) {
-  if (run.limits.episodes == 0 || run.config.schema().find("env.customers") == nullptr) return;
-  const int64_t length = run.config.get_integer("env.customers");
-  const int64_t rows = int64_t{run.vec.num_envs} * run.horizon;
-  const int64_t epochs = run.limits.episodes * length / rows;
-  if (epochs >= kFewEpochs) return;
-  log::warn(
-      fmt::format("{} episodes of {} envs are {}, too few to learn much: raise --episodes to {}, "
-                  "or say --epochs "
-                  "{}",
-                  run.limits.episodes, run.vec.num_envs, counted(epochs, "epoch"),
-                  (kFewEpochs * rows + length - 1) / length, kFewEpochs));
-}
-
-void print_begin(const Run& run) {
+void print_begin(const Program& program, const Run& run) {
   say(run_header(run.config(), run.trainer().shape()) + "\n");
   say(fmt::format("memory: {:.0f} MB so far, {:.1f} MB of rollouts\n",
                   static_cast<double>(resident_bytes()) * 1e-6,
                   static_cast<double>(run.trainer().rollout_bytes()) * 1e-6));
-  warn_of_few_epochs(run.config());
+  for (const Program::Remark& remark : program.remarks) {
+    if (const std::string text = remark(run.config()); !text.empty()) log::warn(text);
+  }
   if (const int64_t steps = run.trainer().progress().steps; steps > 0) {
     say(fmt::format("going on after {} steps\n", steps));
   }
@@ -110,9 +99,7 @@ void print_begin(const Run& run) {
 }
 
 // One line, as --json promises.
-std::string on_one_line(const std::string& json) {
-  return nlohmann::ordered_json::parse(json).dump();
-}
+std::string on_one_line(const std::string& json) { return Json::parse(json).dump(); }
 
 void train(const Program& program, const RunArguments& arguments, const std::string& out,
            bool json) {
@@ -126,7 +113,7 @@ void train(const Program& program, const RunArguments& arguments, const std::str
     }
     return;
   }
-  print_begin(*run);
+  print_begin(program, *run);
   wait_for_interrupted_work(kInterruptNotice);
   StatusLine line;
   const EnvSpec& env = run->trainer().env_spec();
@@ -142,18 +129,19 @@ void train(const Program& program, const RunArguments& arguments, const std::str
 
 }  // namespace
 
-void add_train_command(CLI::App& app, Program& program) {
-  CLI::App* command = app.add_subcommand("train", "train a policy");
+void add_train_command(Command& root, Program& program) {
+  Command& command = root.add("train", "train a policy");
   struct State {
-    RunArguments run{RunArguments::For::kTraining};
+    explicit State(const Program& program) : run(RunArguments::For::kTraining, program) {}
+    RunArguments run;
     std::string out;
     bool json = false;
   };
-  auto state = std::make_shared<State>();
-  state->run.add_to(*command);
-  command->add_option("--out", state->out, "directory of the run (default runs/NAME-seedS-TIME)");
-  command->add_flag("--json", state->json, "print summary.json as one line on stdout");
-  command->callback([&program, state] { train(program, state->run, state->out, state->json); });
+  auto state = std::make_shared<State>(program);
+  state->run.add_to(command, program);
+  command.option("--out", state->out, "directory of the run (default runs/NAME-seedS-TIME)");
+  command.flag("--json", state->json, "print summary.json as one line on stdout");
+  command.action([&program, state] { train(program, state->run, state->out, state->json); });
 }
 
 }  // namespace flotilla

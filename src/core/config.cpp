@@ -171,6 +171,12 @@ Schema& Schema::execution() {
   return *this;
 }
 
+Schema& Schema::later() {
+  if (keys_.empty()) bug("later() before the first config key");
+  keys_.back().unsaid = keys_.back().default_value;
+  return *this;
+}
+
 Schema& Schema::include(const std::string& prefix, const Schema& other) {
   const std::vector<Key> keys = other.keys_;  // `other` may be *this
   for (Key key : keys) {
@@ -300,7 +306,11 @@ std::string Config::text(std::string_view name) const { return yaml_scalar(value
 std::string Config::to_yaml() const {
   // Keys of one group stand together, where the first of them stands in the schema.
   std::vector<const Key*> rest;
-  for (const Key& key : schema_.keys()) rest.push_back(&key);
+  for (const Key& key : schema_.keys()) {
+    // Nobody who reads the text may find another default than the value that is left out.
+    const bool unsaid = key.unsaid == value(key.name) && key.unsaid == key.default_value;
+    if (!unsaid) rest.push_back(&key);
+  }
   std::string out;
   std::vector<std::string> open;  // groups the last line lies in
   while (!rest.empty()) {
@@ -331,7 +341,8 @@ std::string Config::to_yaml() const {
 std::string Config::sha256() const {
   Sha256 hash;
   for (const auto& [name, value] : values_) {  // in the order of names
-    if (!schema_.at(name).execution) hash.update(name + ": " + canonical(value) + "\n");
+    const Key& key = schema_.at(name);
+    if (!key.execution && key.unsaid != value) hash.update(name + ": " + canonical(value) + "\n");
   }
   return hash.hex();
 }

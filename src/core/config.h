@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -42,6 +43,7 @@ struct Key {
   Range<double> number_range;
   std::vector<std::string> options;  // non-empty: one of these texts
   bool execution = false;  // how a run is carried out, not what it computes: left out of the hash
+  std::optional<Value> unsaid = {};  // a value that goes without saying: left out of hash and YAML
 };
 
 // "integer from 1 to 9; default 3"
@@ -58,6 +60,9 @@ class Schema {
 
   // Tags the key added last as an execution key.
   Schema& execution();
+  // Tags the key added last as one that earlier versions did not have: where it keeps the default
+  // it has now, hash and YAML are theirs.
+  Schema& later();
   // Adds all keys of another schema as "prefix.key", or as they are for an empty prefix.
   Schema& include(const std::string& prefix, const Schema& other);
   // Changes the default of a key that is there already.
@@ -101,8 +106,8 @@ class Config {
   void load_yaml_text(const std::string& yaml, const std::string& origin);
   void load_yaml_file(const std::string& path);
 
-  // Every key with its effective value, as YAML that load_yaml_text() reads back to an equal
-  // config.
+  // Every key with its effective value, but for what goes without saying, as YAML that
+  // load_yaml_text() reads back to an equal config.
   std::string to_yaml() const;
   // SHA-256 over the semantic keys and their values; independent of the order of the schema.
   std::string sha256() const;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -77,6 +78,16 @@ bool path_exists(const std::string& path) {
   if (::stat(path.c_str(), &facts) == 0) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;
   throw_errno(ErrorCode::kUsage, "cannot look at '" + path + "'");
+}
+
+std::string find_beside_program(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const fs::path& place : {folder, folder.parent_path()}) {
+    if (!place.empty() && fs::exists(place / name, error)) return place / name;
+  }
+  return "";
 }
 
 void require_writable(const std::string& directory) {

@@ -11,6 +11,10 @@ namespace flotilla {
 // told: folders on the way that may not be entered, links that go round.
 bool path_exists(const std::string& path);
 
+// A file in the folder of this program or the one above it, where test programs look for what lies
+// beside the program they test; "" where there is none.
+std::string find_beside_program(const std::string& name);
+
 // Throws Error(kUsage) with the reason where no file can be made in a directory.
 void require_writable(const std::string& directory);
 

@@ -55,7 +55,7 @@ enum class Purpose : uint16_t {
   kPolicy = 3,   // actions a policy draws; index: step of the run
   kShuffle = 4,  // order of the rows in an update
   kInit = 5,     // first parameters; index: tensor
-  kSearch = 6    // of a search over workflows; index: trial, see workflow/acquisition.h
+  kSearch = 6    // of a search above trainings; index: trial
 };
 
 constexpr uint64_t stream_of(Purpose purpose, uint64_t index) {

@@ -151,10 +151,9 @@ std::string find_asset(const std::string& name) {
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
   std::vector<fs::path> places;
   if (const char* asked = std::getenv("FLOTILLA_ASSETS")) places.emplace_back(asked);
+  // An installation, and a test program of a build; the program in its build folder.
   places.push_back(folder.parent_path() / "share" / "flotilla");
-  // build/release/flotilla, and build/release/tests/core_tests
-  places.push_back(folder.parent_path().parent_path() / "assets");
-  places.push_back(folder.parent_path().parent_path().parent_path() / "assets");
+  places.push_back(folder / "share" / "flotilla");
   for (const fs::path& place : places) {
     if (fs::exists(place / name, error)) return (place / name).string();
   }

@@ -15,8 +15,8 @@ uint64_t available_memory_bytes();  // what can still be allocated: free memory,
 uint64_t resident_bytes();          // of this process
 uint64_t peak_resident_bytes();     // the most it ever was
 
-// A file that comes with the program: in share/flotilla where that is installed, in assets/ of the
-// tree it was built in otherwise; "" where it is in neither. FLOTILLA_ASSETS names another place.
+// A file that comes with the program: in share/flotilla of the installation or of the build folder;
+// "" where it is in neither. FLOTILLA_ASSETS names another place.
 std::string find_asset(const std::string& name);
 
 // Throws Error(kUsage) "<what> needs 12.0 GiB of memory; 8.1 GiB are available" when it does not

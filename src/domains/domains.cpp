@@ -6,10 +6,17 @@
 
 namespace flotilla {
 
+void register_domains(Program& program) {
+  register_classic(program);
+  register_cage2(program);
+  register_dvrp(program);
+}
+
 void register_domains(Registry& registry) {
-  register_classic(registry);
-  register_cage2(registry);
-  register_dvrp(registry);
+  Program program;
+  program.registry = std::move(registry);
+  register_domains(program);
+  registry = std::move(program.registry);
 }
 
 }  // namespace flotilla

@@ -25,26 +25,29 @@ constexpr uint64_t kMaxLoggedBytes = uint64_t{64} << 20;
               fmt::format("env {} of '{}': action {}{} {}", env, spec.name, value, where, why));
 }
 
-void check_choices(const EnvSpec& spec, Span envs, ActionView actions) {
+void check_choices(const EnvSpec& spec, Span envs, ActionView actions, int first_env) {
   const size_t dims = spec.action.dims();
   for (int env = envs.begin; env < envs.end; ++env) {
     const int32_t* row = actions.ints() + static_cast<size_t>(env) * dims;
     for (size_t d = 0; d < dims; ++d) {
       if (row[d] < 0 || row[d] >= spec.action.choices[d]) {
-        refuse(spec, env, d, fmt::to_string(row[d]), "is outside " + spec.action.describe());
+        refuse(spec, first_env + env, d, fmt::to_string(row[d]),
+               "is outside " + spec.action.describe());
       }
     }
   }
 }
 
-void check_box(const EnvSpec& spec, Span envs, ActionView actions) {
+void check_box(const EnvSpec& spec, Span envs, ActionView actions, int first_env) {
   const size_t dims = spec.action.dims();
   for (int env = envs.begin; env < envs.end; ++env) {
     const float* row = actions.floats() + static_cast<size_t>(env) * dims;
     for (size_t d = 0; d < dims; ++d) {
-      if (!std::isfinite(row[d])) refuse(spec, env, d, fmt::to_string(row[d]), "is not a number");
+      if (!std::isfinite(row[d]))
+        refuse(spec, first_env + env, d, fmt::to_string(row[d]), "is not a number");
       if (row[d] < spec.action.low[d] || row[d] > spec.action.high[d]) {
-        refuse(spec, env, d, fmt::to_string(row[d]), "is outside " + spec.action.describe());
+        refuse(spec, first_env + env, d, fmt::to_string(row[d]),
+               "is outside " + spec.action.describe());
       }
     }
   }
@@ -73,8 +76,8 @@ int32_t pick_legal(uint32_t word, const uint8_t* mask, int n) {
   return 0;
 }
 
-void pick_masked(const ActionSpace& space, const uint8_t* mask, const uint32_t* words, size_t base,
-                 size_t begin, size_t end, int32_t* out) {
+void pick_masked(const ActionSpace& space, const uint8_t* mask, const uint32_t* words, size_t begin,
+                 size_t end, int32_t* out) {
   const size_t dims = space.dims(), mask_size = space.mask_size();
   for (size_t k = begin; k < end; ++k) {
     const size_t d = k % dims;
@@ -82,7 +85,7 @@ void pick_masked(const ActionSpace& space, const uint8_t* mask, const uint32_t* 
     for (size_t before = 0; before < d; ++before) {
       offset += static_cast<size_t>(space.choices[before]);
     }
-    out[k] = pick_legal(words[k - base], mask + offset, space.choices[d]);
+    out[k] = pick_legal(words[k - begin], mask + offset, space.choices[d]);
   }
 }
 
@@ -93,9 +96,9 @@ float pick_point(uint32_t word, float low, float high) {
 
 }  // namespace
 
-void check_actions(const EnvSpec& spec, Span envs, ActionView actions) {
+void check_actions(const EnvSpec& spec, Span envs, ActionView actions, int first_env) {
   if (spec.action.is_box()) {
-    check_box(spec, envs, actions);
+    check_box(spec, envs, actions, first_env);
     return;
   }
   if (spec.action.dims() == 1) {
@@ -109,7 +112,7 @@ void check_actions(const EnvSpec& spec, Span envs, ActionView actions) {
     }
     if (signs >> 31 == 0) return;
   }
-  check_choices(spec, envs, actions);
+  check_choices(spec, envs, actions, first_env);
 }
 
 std::string describe_action(const EnvSpec& spec, ActionView actions, int env) {
@@ -125,32 +128,35 @@ std::string describe_action(const EnvSpec& spec, ActionView actions, int env) {
 }
 
 void random_actions(const EnvSpec& spec, Span envs, uint64_t seed, uint64_t step,
-                    const uint8_t* mask, std::byte* out) {
+                    const uint8_t* mask, std::byte* out, int first_env) {
   const ActionSpace& space = spec.action;
   const size_t dims = space.dims();
-  const size_t first = static_cast<size_t>(envs.begin) * dims;
-  const size_t last = static_cast<size_t>(envs.end) * dims;
+  const size_t skipped = static_cast<size_t>(first_env) * dims;  // numbers of envs before these
+  const size_t first = skipped + static_cast<size_t>(envs.begin) * dims;
+  const size_t last = skipped + static_cast<size_t>(envs.end) * dims;
   const uint64_t stream = stream_of(Purpose::kAction, step);
-  uint32_t words[kWordsAtOnce];
+  uint32_t block[kWordsAtOnce];
   // Word k of the stream belongs to dimension k % dims of env k / dims, whichever span is asked.
   for (size_t base = first / kWordsAtOnce * kWordsAtOnce; base < last; base += kWordsAtOnce) {
-    random_words(seed, stream, base / 4, words);
-    const size_t begin = std::max(first, base), end = std::min(last, base + kWordsAtOnce);
+    random_words(seed, stream, base / 4, block);
+    const uint32_t* words = block + (std::max(first, base) - base);
+    const size_t begin = std::max(first, base) - skipped;  // in `out`, as is k from here on
+    const size_t end = std::min(last, base + kWordsAtOnce) - skipped;
     if (space.is_box()) {
       auto* points = reinterpret_cast<float*>(out);
       for (size_t k = begin; k < end; ++k) {
-        points[k] = pick_point(words[k - base], space.low[k % dims], space.high[k % dims]);
+        points[k] = pick_point(words[k - begin], space.low[k % dims], space.high[k % dims]);
       }
     } else if (mask != nullptr) {
-      pick_masked(space, mask, words, base, begin, end, reinterpret_cast<int32_t*>(out));
+      pick_masked(space, mask, words, begin, end, reinterpret_cast<int32_t*>(out));
     } else if (dims == 1) {
       auto* choices = reinterpret_cast<int32_t*>(out);
       const auto n = static_cast<uint32_t>(space.choices[0]);
-      for (size_t k = begin; k < end; ++k) choices[k] = pick(words[k - base], n);
+      for (size_t k = begin; k < end; ++k) choices[k] = pick(words[k - begin], n);
     } else {
       auto* choices = reinterpret_cast<int32_t*>(out);
       for (size_t k = begin; k < end; ++k) {
-        choices[k] = pick(words[k - base], static_cast<uint32_t>(space.choices[k % dims]));
+        choices[k] = pick(words[k - begin], static_cast<uint32_t>(space.choices[k % dims]));
       }
     }
   }

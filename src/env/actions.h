@@ -13,15 +13,16 @@
 namespace flotilla {
 
 // Throws Error(kUsage) "env 3 of 'cartpole': action 7 is outside Discrete(2)".
-void check_actions(const EnvSpec& spec, Span envs, ActionView actions);
+// Row i belongs to env first_env + i.
+void check_actions(const EnvSpec& spec, Span envs, ActionView actions, int first_env = 0);
 
 std::string describe_action(const EnvSpec& spec, ActionView actions, int env);
 
-// Fills the rows of `envs` with uniformly random legal actions: a function of (seed, env, step).
-// `mask` is the mask of the observation acted on, or null. A choice among n is drawn from one
-// 32-bit word, so its bias is below n / 2^32.
+// Fills the rows of `envs` with uniformly random actions among those open: a function of (seed,
+// env, step), where row i belongs to env first_env + i. `mask` is the mask of the observation acted
+// on, or null. A choice among n is drawn from one 32-bit word, so its bias is below n / 2^32.
 void random_actions(const EnvSpec& spec, Span envs, uint64_t seed, uint64_t step,
-                    const uint8_t* mask, std::byte* out);
+                    const uint8_t* mask, std::byte* out, int first_env = 0);
 
 // The latest actions of every env, one row per step.
 class ActionLog {

@@ -58,6 +58,7 @@ RowImage image_of(const EnvSpec& spec, const StepView& view, int env) {
   image.add("truncated", view.truncated + i, 1);
   image.add("valid", view.valid + i, 1);
   if (view.mask != nullptr) image.add("mask", view.mask + i * mask_size, mask_size);
+  if (view.advice != nullptr) image.add("advice", view.advice + i * mask_size, mask_size);
   if (view.terminated[i] != 0 || view.truncated[i] != 0) {
     image.add("final_obs", view.final_obs + i * obs_bytes, obs_bytes);
     image.add("episode_return", view.episode_return + i, sizeof(float));
@@ -114,7 +115,7 @@ class Kit {
   }
 
   std::string spec() {
-    const EnvSpec spec = type_.make_kernel(config_, 0)->spec();
+    const EnvSpec spec = type_.spec(config_);
     spec.validate();
     return fmt::format("{} observation elements, {}", spec.obs.elements(), spec.action.describe());
   }
@@ -245,27 +246,22 @@ class Kit {
   std::string mask() {
     RandomRun run(type_, config_, vec(Backend::kSerial, 1), options_.seed);
     const EnvSpec& spec = run.vec().spec();
-    if (!spec.has_mask) return "no mask";
+    if (!spec.masked()) return "no mask";
+    const auto n = static_cast<size_t>(options_.num_envs);
+    std::vector<uint8_t> both(n * spec.action.mask_size());
     for (int t = 0; t < options_.steps; ++t) {
-      const uint8_t* at = run.view().mask;
-      for (int i = 0; i < options_.num_envs; ++i) {
-        for (const int choices : spec.action.choices) {
-          const auto legal = std::count(at, at + choices, uint8_t{1});
-          const auto illegal = std::count(at, at + choices, uint8_t{0});
-          require(legal > 0, [&] { return fmt::format("env {}, step {}: no legal choice", i, t); });
-          require(legal + illegal == choices,
-                  [&] { return fmt::format("env {}, step {}: a flag is not 0 or 1", i, t); });
-          at += choices;
-        }
+      const StepView& v = run.view();
+      for (const uint8_t* flags : {v.mask, v.advice}) {
+        if (flags != nullptr) check_choices(spec, flags, t);
       }
+      check_choices(spec, open_choices(spec, v, {0, options_.num_envs}, both.data()), t);
       run.step();
     }
     return "always a legal choice, and legal choices are accepted";
   }
 
   std::string allocations() {
-    if (!can_count_allocations()) return "not counted under a sanitizer";
-    if (type_.batched) return "not asked of envs that step all together";
+    if (!can_count_allocations()) return why_not_counted();
     for (const Backend backend : {Backend::kSerial, Backend::kThreads}) {
       RandomRun run(type_, config_, vec(backend, 2), options_.seed);
       run.run(10);
@@ -307,8 +303,25 @@ class Kit {
       std::memset(v.obs, byte, n * spec.obs.row_bytes());
       std::memset(v.final_obs, byte, n * spec.obs.row_bytes());
       std::memset(v.metrics, byte, n * spec.metrics.size() * sizeof(float));
-      if (v.mask != nullptr) std::memset(v.mask, byte, n * spec.action.mask_size());
+      for (uint8_t* choices : {v.mask, v.advice}) {
+        if (choices != nullptr) std::memset(choices, byte, n * spec.action.mask_size());
+      }
     });
+  }
+
+  // Flags of 0 and 1, and one choice open in each dimension of every env.
+  void check_choices(const EnvSpec& spec, const uint8_t* at, int step) const {
+    for (int env = 0; env < options_.num_envs; ++env) {
+      for (const int choices : spec.action.choices) {
+        const auto open = std::count(at, at + choices, uint8_t{1});
+        const auto closed = std::count(at, at + choices, uint8_t{0});
+        require(open > 0,
+                [&] { return fmt::format("env {}, step {}: no legal choice", env, step); });
+        require(open + closed == choices,
+                [&] { return fmt::format("env {}, step {}: a flag is not 0 or 1", env, step); });
+        at += choices;
+      }
+    }
   }
 
   static void check_row(const EnvSpec& spec, const StepView& v, int env, int step) {

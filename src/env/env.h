@@ -52,7 +52,8 @@ class ObsRow {
   size_t elements_;
 };
 
-using MaskRow = std::span<uint8_t>;  // 1: legal. At least one per dimension.
+// 1: legal, or advised. At least one per dimension, and at least one that is both.
+using MaskRow = std::span<uint8_t>;
 using MetricRow = std::span<float>;  // in the order of EnvSpec::metrics
 
 template <class E>
@@ -74,6 +75,13 @@ concept MaskedEnv = Env<E> && requires(const E& e, const typename E::State& s, M
   e.mask(s, m);
 };
 
+// Optional: which choices the env advises in this state. Policies act and learn among those that
+// are legal and advised; nobody else has to keep to it. Set EnvSpec::has_advice.
+template <class E>
+concept AdvisedEnv = Env<E> && requires(const E& e, const typename E::State& s, MaskRow m) {
+  e.advice(s, m);
+};
+
 // Optional: the metrics of the episode that ends in this state. Set EnvSpec::metrics.
 template <class E>
 concept MeteredEnv = Env<E> && requires(const E& e, const typename E::State& s, MetricRow m) {
@@ -88,7 +96,7 @@ concept ValidatedEnv = Env<E> && requires(const E& e, const typename E::State& s
 };
 
 // The part of a step that all envs make together, such as one call of a network for the batch. It
-// has the threads of the VecEnv for itself.
+// has the threads of the VecEnv for itself, and its memory from the first steps on.
 template <class State>
 class Stage {
  public:
@@ -110,10 +118,22 @@ concept BatchedEnv = Env<E> &&
 };
 
 // Optional, for batched envs: what they learn together; null where they do not. The common stage
-// is the place to record what happened; reset(), step(), observe() and mask() may read.
+// is the place to record what happened; reset(), step(), observe(), mask() and advice() may read.
 template <class E>
 concept LearningEnv = BatchedEnv<E> && requires(const E& e) {
   { e.memory() } -> std::same_as<EnvMemory*>;
 };
+
+// Whether a step can be made again from the state before it, with the same outcome, when a worker
+// was killed in the middle of it. An env for which that is not so, because it has to do with
+// something outside of its State, says `static constexpr bool kRepeatable = false`.
+template <Env E>
+constexpr bool is_repeatable() {
+  if constexpr (requires { E::kRepeatable; }) {
+    return E::kRepeatable;
+  } else {
+    return true;
+  }
+}
 
 }  // namespace flotilla

@@ -7,9 +7,9 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "flotilla/core/file.h"
+#include "flotilla/core/json.h"
 #include "flotilla/core/text.h"
 
 namespace flotilla {
@@ -37,11 +37,11 @@ std::string summary(const FailureReport& r) {
   throw Error(ErrorCode::kData, path + " is not a crash bundle: " + why);
 }
 
-// Not the whole of a list or an object: it may be nested too deeply to be written.
-std::string description_of(const nlohmann::json& value) {
+// Not the whole of a list or an object: it may be long.
+std::string description_of(const Json& value) {
   if (value.is_array()) return "a list with something else in it";
   if (value.is_object()) return "an object";
-  return value.is_string() ? in_quotes(value.get_ref<const std::string&>()) : value.dump();
+  return value.is_string() ? in_quotes(value.text()) : value.dump();
 }
 
 std::string replay_hint(const FailureReport& r) {
@@ -62,22 +62,22 @@ EnvFailure::EnvFailure(const FailureReport& report, const std::string& consequen
       report_(report) {}
 
 void CrashBundle::write(const std::string& path) const {
-  const nlohmann::ordered_json json = {{"format", kFormat},
-                                       {"version", kVersion},
-                                       {"env", env_name},
-                                       {"config", config_yaml},
-                                       {"spec_sha256", spec_sha256},
-                                       {"time_limit", time_limit},
-                                       {"seed", seed},
-                                       {"env_index", env},
-                                       {"episode", episode},
-                                       {"episode_start", episode_start},
-                                       {"steps_lost", steps_lost},
-                                       {"cause", cause},
-                                       {"actions", actions}};
+  const Json json = {{"format", kFormat},
+                     {"version", kVersion},
+                     {"env", env_name},
+                     {"config", config_yaml},
+                     {"spec_sha256", spec_sha256},
+                     {"time_limit", time_limit},
+                     {"seed", seed},
+                     {"env_index", env},
+                     {"episode", episode},
+                     {"episode_start", episode_start},
+                     {"steps_lost", steps_lost},
+                     {"cause", cause},
+                     {"actions", actions}};
   std::ofstream file(path);
   // A message may hold anything; what is not UTF-8 is replaced.
-  file << json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  file << json.dump(1, Json::StrayBytes::kReplace) << '\n';
   if (!file.flush()) throw Error(ErrorCode::kData, "cannot write crash bundle " + path);
 }
 
@@ -86,11 +86,11 @@ CrashBundle CrashBundle::read(const std::string& path) {
 }
 
 CrashBundle CrashBundle::parse(const std::string& contents, const std::string& path) {
-  const nlohmann::json json = nlohmann::json::parse(contents, nullptr, false);
-  if (!json.is_object()) not_a_bundle(path, "it is not a JSON object");
-  const auto field = [&](const char* name) -> const nlohmann::json& {
-    const auto found = json.find(name);
-    if (found == json.end()) not_a_bundle(path, fmt::format("'{}' is missing", name));
+  const std::optional<Json> json = Json::try_parse(contents);
+  if (!json || !json->is_object()) not_a_bundle(path, "it is not a JSON object");
+  const auto field = [&](const char* name) -> const Json& {
+    const Json* found = json->find(name);
+    if (found == nullptr) not_a_bundle(path, fmt::format("'{}' is missing", name));
     return *found;
   };
   const auto text = [&](const char* name) {
@@ -98,7 +98,7 @@ CrashBundle CrashBundle::parse(const std::string& contents, const std::string& p
     return field(name).get<std::string>();
   };
   const auto number = [&](const char* name, uint64_t largest) {
-    const nlohmann::json& value = field(name);
+    const Json& value = field(name);
     if (!value.is_number_unsigned() || value.get<uint64_t>() > largest) {
       not_a_bundle(path, fmt::format("'{}' is not an integer from 0 to {}", name, largest));
     }
@@ -118,10 +118,9 @@ CrashBundle CrashBundle::parse(const std::string& contents, const std::string& p
   bundle.steps_lost = number("steps_lost", UINT64_MAX);
   bundle.cause = text("cause");
   if (!field("actions").is_array()) not_a_bundle(path, "'actions' is not a list");
-  for (const nlohmann::json& action : field("actions")) {
-    const bool numbers =
-        action.is_array() &&
-        std::ranges::all_of(action, [](const nlohmann::json& v) { return v.is_number(); });
+  for (const Json& action : field("actions")) {
+    const bool numbers = action.is_array() &&
+                         std::ranges::all_of(action, [](const Json& v) { return v.is_number(); });
     if (!numbers) {
       not_a_bundle(path, fmt::format("action {} is {}, not a list of numbers",
                                      bundle.actions.size(), description_of(action)));

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "flotilla/core/error.h"
-#include "flotilla/env/kernel.h"
+#include "flotilla/env/env_loop.h"
 
 namespace flotilla {
 
 struct FailureReport {
   std::string env_name;
-  int env = -1;       // -1: a worker died while it was in no env
+  int env = -1;       // its number; -1: a worker died while it was in no env
   uint64_t seed = 0;  // of the run
   uint32_t episode = 0;
   uint32_t step = 0;      // of the episode, counted from 0

@@ -16,7 +16,7 @@ constexpr int kShareUnit = 16, kWorthCutting = 128;
 
 LocalVecEnv::LocalVecEnv(const EnvType& type, const Config& config, const VecOptions& options,
                          const ArenaLayout& layout)
-    : VecEnv(type, config, options),
+    : SlotVecEnv(type, config, options),
       pool_(options.backend == Backend::kThreads ? options.threads : 1) {
   allocate(layout, Arena::Backing::kPrivate, pool_.threads(), 1);
   std::vector<const Lane*> watched;
@@ -31,8 +31,14 @@ LocalVecEnv::LocalVecEnv(const EnvType& type, const Config& config, const VecOpt
       job.shares[static_cast<size_t>(i)].envs = lane_span(group(g), lanes(), i);
     }
   }
-  watchdog_ = std::make_unique<Watchdog>(watched, env_name_, options.step_timeout_s);
-  stage_ = kernel_->make_stage(pool_);
+  watchdog_ =
+      std::make_unique<Watchdog>(watched, env_name_, options.first_env, options.step_timeout_s);
+  stage_ = loop_->make_stage(pool_);
+}
+
+void LocalVecEnv::set_episode_observer(EpisodeObserver observer) {
+  check_idle("set_episode_observer");
+  observer_ = std::move(observer);
 }
 
 void LocalVecEnv::start_request(const Request& request) {
@@ -95,24 +101,26 @@ void LocalVecEnv::cut_anew(Job& job) const {
 void LocalVecEnv::run_part(Job& job, int part) {
   const Request& request = job.request;
   Share& share = job.shares[static_cast<size_t>(part)];
-  const KernelCall call{.in = bank(0),
-                        .out = bank(0),
-                        .actions = request.actions,
-                        .view = request.view,
-                        .notes = notes(),
-                        .lane = &lane(part, request.group),
-                        .on_failure = options_.on_failure,
-                        .seed = request.seed,
-                        .replicas = options_.replicas};
+  const LoopCall call{.in = bank(0),
+                      .out = bank(0),
+                      .actions = request.actions,
+                      .view = request.view,
+                      .notes = notes(),
+                      .lane = &lane(part, request.group),
+                      .on_failure = options_.on_failure,
+                      .seed = request.seed,
+                      .first_env = options_.first_env,
+                      .replicas = options_.replicas,
+                      .observer = observer_ ? &observer_ : nullptr};
   const Span envs = share.envs;
   const uint64_t start = now_ns();
   if (request.op == Request::Op::kReset) {
-    kernel_->reset(envs, call);
+    loop_->reset(envs, call);
   } else {
     const bool acts = stage_ == nullptr || job.prepares;
     if (acts && request.actor.act != nullptr) act(request, part, envs);
-    if (job.prepares) return kernel_->prepare(envs, call);
-    kernel_->step(envs, call);
+    if (job.prepares) return loop_->prepare(envs, call);
+    loop_->step(envs, call);
     share.least_ns = std::min(share.least_ns, now_ns() - start);
   }
 }

@@ -8,16 +8,17 @@
 #pragma once
 
 #include "flotilla/core/thread_pool.h"
-#include "flotilla/env/vec_env.h"
+#include "flotilla/env/slot_vec_env.h"
 #include "flotilla/env/watchdog.h"
 
 namespace flotilla {
 
-class LocalVecEnv final : public VecEnv {
+class LocalVecEnv final : public SlotVecEnv {
  public:
   LocalVecEnv(const EnvType& type, const Config& config, const VecOptions& options,
               const ArenaLayout& layout);
 
+  void set_episode_observer(EpisodeObserver observer) override;
   ThreadPool* team() override { return pool_.threads() > 1 ? &pool_ : nullptr; }
   StageTime stage_time() const override { return stage_time_; }
   std::string stage_name() const override { return stage_ == nullptr ? "" : stage_->name(); }
@@ -45,10 +46,11 @@ class LocalVecEnv final : public VecEnv {
   void cut_anew(Job& job) const;
 
   Job jobs_[kMaxGroups];
+  EpisodeObserver observer_;
   std::unique_ptr<Watchdog> watchdog_;
   ThreadPool pool_;  // behind all that its threads use: they end before it
   StageTime stage_time_;
-  std::unique_ptr<KernelStage> stage_;  // null where envs step alone; only wait() uses it
+  std::unique_ptr<LoopStage> stage_;  // null where envs step alone; only wait() uses it
 };
 
 }  // namespace flotilla

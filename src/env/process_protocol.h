@@ -3,7 +3,7 @@
 //
 // The parent publishes a command per group by raising its sequence number and rings the workers'
 // bells. Worker w steps its own fixed range of the group and stores the sequence number in its
-// channel; the last one to finish rings the parent's bell. Command number s reads the slots of
+// channel; the last one to finish rings the parent's bell. WorkOrder number s reads the slots of
 // bank s % 2 and writes those of the other, so a command whose worker died is simply carried out
 // again by the next worker.
 #pragma once
@@ -15,12 +15,12 @@
 
 #include "flotilla/core/arena.h"
 #include "flotilla/core/bell.h"
-#include "flotilla/env/kernel.h"
-#include "flotilla/env/vec_env.h"
+#include "flotilla/env/env_loop.h"
+#include "flotilla/env/slot_vec_env.h"
 
 namespace flotilla {
 
-struct Command {
+struct WorkOrder {
   alignas(64) std::atomic<uint32_t> sequence{0};
   bool is_reset = false;
   OnFailure on_failure = OnFailure::kStop;
@@ -44,11 +44,13 @@ struct Channel {
 };
 
 struct Control {
-  static constexpr uint64_t kMagic = 0x31616c6c69746f66;  // "fotilla1"
+  // "fotilla2": workers may be another program, so the number at its end counts the changes of what
+  // lies in the segment.
+  static constexpr uint64_t kMagic = 0x32616c6c69746f66;
   uint64_t magic = kMagic;
   const std::byte* parent_base = nullptr;
   pid_t parent = 0;
-  int32_t num_envs = 0, replicas = 1, groups = 0, workers = 0, time_limit = 0;
+  int32_t num_envs = 0, first_env = 0, replicas = 1, groups = 0, workers = 0, time_limit = 0;
   char env_name[64] = {};
   char spec_sha256[65] = {};
   FieldId<std::byte> banks;
@@ -57,7 +59,7 @@ struct Control {
   FieldId<Channel> channels;
   FieldId<char> config;  // YAML, zero-terminated
 
-  Command commands[kMaxGroups];
+  WorkOrder commands[kMaxGroups];
   Bell done_bell;  // rung by the last worker to finish a command
   std::atomic<bool> stop{false};
 };

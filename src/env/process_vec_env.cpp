@@ -9,6 +9,8 @@
 #include <cstring>
 
 #include "flotilla/core/clock.h"
+#include "flotilla/core/system.h"
+#include "flotilla/core/text.h"
 #include "flotilla/env/worker.h"
 
 namespace flotilla {
@@ -43,7 +45,9 @@ void keep_exit_statuses() {
 
 ProcessVecEnv::ProcessVecEnv(const EnvType& type, const Config& config, const VecOptions& options,
                              ArenaLayout layout)
-    : VecEnv(type, config, options), workers_(static_cast<size_t>(options.workers)) {
+    : SlotVecEnv(type, config, options),
+      repeatable_(type.repeatable),
+      workers_(static_cast<size_t>(options.workers)) {
   control_ = layout.add<Control>("control", 1, 1);
   channels_ = layout.add<Channel>("channels", workers_.size(), 1);
   config_ = layout.add<char>("config", 1, config_yaml_.size() + 1);
@@ -66,6 +70,7 @@ void ProcessVecEnv::fill_control(size_t control_offset) {
   control->parent_base = arena_->base();
   control->parent = getpid();
   control->num_envs = num_envs();
+  control->first_env = options_.first_env;
   control->replicas = options_.replicas;
   control->groups = groups();
   control->workers = options_.workers;
@@ -96,12 +101,13 @@ void ProcessVecEnv::start_worker(int index) {
   channel.bell.sleepers.store(0);
   Worker& worker = workers_[static_cast<size_t>(index)];
   if (options_.start_method == StartMethod::kSpawn) {
-    worker.pid = spawn_worker(
-        arena_->fd(), worker_arguments(kSegmentFd, arena_->bytes(), control_.offset, index));
+    worker.pid =
+        spawn_worker(arena_->fd(), options_.worker_command,
+                     worker_arguments(kSegmentFd, arena_->bytes(), control_.offset, index));
   } else {
     worker.pid = fork_worker([this, index] {
       follow_parent(segment_.control->parent);
-      work(segment_, *kernel_, index);
+      work(segment_, *loop_, index);
     });
   }
   worker.progress = progress_of(index);
@@ -128,8 +134,10 @@ void ProcessVecEnv::wait_until_ready(int index) {
       const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
       // A forked one does not come through main().
       if (WIFEXITED(status) && options_.start_method == StartMethod::kSpawn) {
-        fail(describe_wait_status(status) +
-             " while starting: main() must begin with run_if_worker() or run_program()");
+        const std::vector<std::string>& command = options_.worker_command;
+        fail(describe_wait_status(status) + " while starting: " +
+             (command.empty() ? "main() must begin with run_if_worker() or run_program()"
+                              : in_quotes(command[0]) + " does not serve as a worker"));
       }
       if (!killed || ++kills == kMaxRepeats) fail(describe_wait_status(status) + " while starting");
       report(-1, {}, "worker " + describe_wait_status(status) + " while starting", true);
@@ -154,7 +162,7 @@ void ProcessVecEnv::require_workers() const {
 
 void ProcessVecEnv::start_request(const Request& request) {
   require_workers();
-  Command& command = segment_.control->commands[request.group];
+  WorkOrder& command = segment_.control->commands[request.group];
   command.is_reset = request.op == Request::Op::kReset;
   command.on_failure = options_.on_failure;
   command.seed = request.seed;
@@ -220,7 +228,7 @@ void ProcessVecEnv::look_at(int index) {
   }
 }
 
-// Changes whenever the worker enters another env or finishes a kernel call.
+// Changes whenever the worker enters another env or finishes a call.
 uint64_t ProcessVecEnv::progress_of(int index) const {
   uint64_t sum = 0;
   for (int g = 0; g < groups(); ++g) {
@@ -235,10 +243,7 @@ bool ProcessVecEnv::is_hung(int index) {
   Worker& worker = workers_[static_cast<size_t>(index)];
   const uint64_t progress = progress_of(index);
   bool idle = true;
-  for (int g = 0; g < groups(); ++g) {
-    const uint32_t asked = segment_.control->commands[g].sequence.load();
-    idle &= segment_.channel(index).done[g].load() == asked;
-  }
+  for (int g = 0; g < groups(); ++g) idle &= is_done(index, g);
   if (idle || progress != worker.progress) {
     worker.progress = progress;
     worker.since_ns = now_ns();
@@ -268,11 +273,12 @@ int ProcessVecEnv::deaths_in_a_row(int index) {
 void ProcessVecEnv::replace(int index, const Death& death) {
   const bool repeats = deaths_in_a_row(index) < kMaxRepeats;
   const int env = culprit(index);
-  if (env < 0 || (death.from_outside && repeats)) {
+  const bool lost = !repeatable_ && lose_others(index, env, death.cause);
+  if (env >= 0 && !(repeatable_ && death.from_outside && repeats)) {
+    blame(index, env, death.cause);
+  } else if (!lost) {
     report(env, env < 0 ? FailureNote{} : note_of(index, env), death.cause, true);
     if (!repeats) throw_last_failure("; it keeps dying");
-  } else {
-    blame(index, env, death.cause);
   }
   require_restart_budget();
   forget_attempt(index);
@@ -304,11 +310,41 @@ void ProcessVecEnv::blame(int index, int env, const std::string& cause) {
   report(env, note, cause, false);
 }
 
+// The same for all other envs of a worker whose steps cannot be repeated, also for those that wait
+// for their next actions. False: there was none left.
+bool ProcessVecEnv::lose_others(int index, int culprit, const std::string& cause) {
+  bool any = false;
+  for (int g = 0; g < groups(); ++g) {
+    const WorkOrder& command = segment_.control->commands[g];
+    // Groups are reset one after the other: this one and those behind it begin anew in any case.
+    if (command.is_reset && !is_done(index, g)) break;
+    std::byte* bank = is_done(index, g) ? current_bank(g) : segment_.bank(command.sequence.load());
+    const Span envs = lane_span(group(g), lanes(), index);
+    for (int env = envs.begin; env < envs.end; ++env) {
+      SlotHeader& header = slot_header(bank, env);
+      if (env == culprit || header.status != SlotStatus::kLive) continue;
+      FailureNote note;
+      note.set(Phase::kStep, header, "");
+      ++header.failures;
+      header.status = SlotStatus::kFailed;
+      report(env, note, cause, false);
+      any = true;
+    }
+  }
+  return any;
+}
+
+// Whether the worker has carried out the latest command of a group.
+bool ProcessVecEnv::is_done(int index, int group) const {
+  return segment_.channel(index).done[group].load() ==
+         segment_.control->commands[group].sequence.load();
+}
+
 // The run stops: the worker's other envs are not stepped any more, for they may hang as well.
 void ProcessVecEnv::retire_rest(int index) {
   for (int g = 0; g < groups(); ++g) {
+    if (is_done(index, g)) continue;
     const uint32_t asked = segment_.control->commands[g].sequence.load();
-    if (segment_.channel(index).done[g].load() == asked) continue;
     const Span envs = lane_span(group(g), lanes(), index);
     for (int env = envs.begin; env < envs.end; ++env) {
       slot_header(segment_.bank(asked), env).status = SlotStatus::kDropped;
@@ -319,9 +355,8 @@ void ProcessVecEnv::retire_rest(int index) {
 // What the dead worker left of commands it did not finish: the next one starts afresh.
 void ProcessVecEnv::forget_attempt(int index) {
   for (int g = 0; g < groups(); ++g) {
-    const uint32_t asked = segment_.control->commands[g].sequence.load();
     lane(index, g).env.store(-1);
-    if (segment_.channel(index).done[g].load() == asked) continue;
+    if (is_done(index, g)) continue;
     lane(index, g).failures.store(0);
     const Span envs = lane_span(group(g), lanes(), index);
     for (int env = envs.begin; env < envs.end; ++env) notes()[env] = FailureNote{};

@@ -2,16 +2,17 @@
 //
 // A worker that dies or hangs is replaced. If it was killed or stopped from outside, its
 // successor repeats the interrupted command from the slots before it, and nothing is lost. If an
-// env killed it, that env's row is invalid and the env goes on as the failure policy says.
+// env killed it, that env's row is invalid and the env goes on as the failure policy says. Envs
+// whose steps cannot be repeated have all failed when their worker ends, in whatever way.
 #pragma once
 
 #include "flotilla/env/process_protocol.h"
-#include "flotilla/env/vec_env.h"
+#include "flotilla/env/slot_vec_env.h"
 #include "flotilla/env/worker_process.h"
 
 namespace flotilla {
 
-class ProcessVecEnv final : public VecEnv {
+class ProcessVecEnv final : public SlotVecEnv {
  public:
   ProcessVecEnv(const EnvType& type, const Config& config, const VecOptions& options,
                 ArenaLayout layout);
@@ -46,14 +47,17 @@ class ProcessVecEnv final : public VecEnv {
   int deaths_in_a_row(int index);
   void replace(int index, const Death& death);
   void blame(int index, int env, const std::string& cause);
+  bool lose_others(int index, int culprit, const std::string& cause);
   void retire_rest(int index);
   void forget_attempt(int index);
   FailureNote note_of(int index, int env) const;
+  bool is_done(int index, int group) const;
   uint64_t progress_of(int index) const;
   int culprit(int index) const;
   void kill_worker(int index);
   void stop_all();
 
+  const bool repeatable_;  // EnvType
   FieldId<Control> control_;
   FieldId<Channel> channels_;
   FieldId<char> config_;

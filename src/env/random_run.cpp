@@ -7,16 +7,18 @@ RandomRun::RandomRun(const EnvType& type, const Config& config, const VecOptions
     : seed_(seed) {
   options.validate();
   ArenaLayout layout;
-  const auto kernel = type.make_kernel(config, options.time_limit);
-  const StepFields fields(layout, kernel->spec(), options.num_envs, 1);
+  const EnvSpec spec = type.spec(config, options.time_limit);
+  const StepFields fields(layout, spec, options.num_envs, 1);
   vec_ = make_vec_env(type, config, options, layout);
   view_ = fields.view(vec_->arena(), 0);
   actions_ = fields.actions(vec_->arena(), 0);
+  open_.resize(static_cast<size_t>(options.num_envs) * spec.action.mask_size());
   vec_->reset(seed, view_);
 }
 
 void RandomRun::draw(Span envs, uint64_t step) {
-  random_actions(vec_->spec(), envs, seed_, step, view_.mask, actions_);
+  const uint8_t* mask = open_choices(vec_->spec(), view_, envs, open_.data());
+  random_actions(vec_->spec(), envs, seed_, step, mask, actions_, vec_->first_env());
 }
 
 void RandomRun::begin(int group) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "flotilla/core/sha256.h"
 #include "flotilla/env/vec_env.h"
@@ -42,6 +43,7 @@ class RandomRun {
   std::unique_ptr<VecEnv> vec_;
   StepView view_;
   std::byte* actions_ = nullptr;
+  std::vector<uint8_t> open_;  // where the env has a mask and advice
   uint64_t seed_;
   uint64_t steps_ = 0;
   Draw drawn_[kMaxGroups];  // for the step that each group is in

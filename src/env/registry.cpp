@@ -23,4 +23,24 @@ const EnvType& Registry::find(const std::string& name) const {
                                      " ('flotilla list' shows all)");
 }
 
+void Registry::add_recipe(Recipe recipe) {
+  const auto file_of = [](const Recipe& each) { return each.name + ".yaml"; };
+  const auto at = std::ranges::lower_bound(recipes_, file_of(recipe), {}, file_of);
+  if (at != recipes_.end() && at->name == recipe.name) {
+    throw Error(ErrorCode::kInternal, "recipe '" + recipe.name + "' is registered twice");
+  }
+  recipes_.insert(at, std::move(recipe));
+}
+
+const Recipe* Registry::find_recipe(const std::string& name) const {
+  const auto found = std::ranges::find(recipes_, name, &Recipe::name);
+  return found == recipes_.end() ? nullptr : &*found;
+}
+
+void Registry::add_foreign_directory(ForeignDirectory kind) {
+  if (std::ranges::count(foreign_, kind.file, &ForeignDirectory::file) == 0) {
+    foreign_.push_back(std::move(kind));
+  }
+}
+
 }  // namespace flotilla

@@ -1,5 +1,5 @@
-// The environments a program knows, by name. Filled by one explicit list (domains/domains.cpp),
-// and by a user's own program.
+// What a program knows: environments and recipes by their names. Filled by one explicit list
+// (domains/domains.cpp), and by a user's own program.
 #pragma once
 
 #include <deque>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "flotilla/core/config.h"
-#include "flotilla/env/kernel.h"
+#include "flotilla/env/env_loop.h"
 
 namespace flotilla {
 
@@ -18,8 +18,16 @@ struct EnvType {
   std::string summary;  // one line for `flotilla list`
   Schema schema;
   // `time_limit` replaces the env's own when positive.
-  std::function<std::unique_ptr<EnvKernel>(const Config&, int time_limit)> make_kernel;
-  bool batched = false;  // see BatchedEnv
+  std::function<std::unique_ptr<EnvLoop>(const Config&, int time_limit)> make_loop;
+  bool batched = false;    // see BatchedEnv
+  bool repeatable = true;  // see is_repeatable
+  // Where the common stage of a batched env takes most of the time: "it has keys for that", or "".
+  std::string stage_hint = {};
+
+  // What its envs look like from outside.
+  EnvSpec spec(const Config& config, int time_limit = 0) const {
+    return make_loop(config, time_limit)->spec();
+  }
 };
 
 template <Env E>
@@ -27,12 +35,27 @@ EnvType env_type(const std::string& name, const std::string& summary) {
   return {.name = name,
           .summary = summary,
           .schema = E::schema(),
-          .make_kernel =
+          .make_loop =
               [name](const Config& config, int time_limit) {
-                return std::make_unique<KernelOf<E>>(name, config, time_limit);
+                return std::make_unique<LoopOf<E>>(name, config, time_limit);
               },
-          .batched = BatchedEnv<E>};
+          .batched = BatchedEnv<E>,
+          .repeatable = is_repeatable<E>()};
 }
+
+// Settings for `flotilla train NAME`: the text of a YAML file.
+struct Recipe {
+  std::string name;
+  std::string yaml;
+};
+
+// A directory that looks like that of a run and is none: what it is by the file in it, and the
+// command that goes on with it ("flotilla ENV search --resume").
+struct ForeignDirectory {
+  std::string file;
+  std::string what;
+  std::string resume;
+};
 
 class Registry {
  public:
@@ -40,8 +63,18 @@ class Registry {
   const EnvType& find(const std::string& name) const;  // throws Error(kUsage) "did you mean"
   const std::deque<EnvType>& types() const { return types_; }
 
+  void add_recipe(Recipe recipe);  // throws Error(kInternal) when the name is taken
+  const Recipe* find_recipe(const std::string& name) const;  // null: there is none
+  // In the order of their files in a folder.
+  const std::vector<Recipe>& recipes() const { return recipes_; }
+
+  void add_foreign_directory(ForeignDirectory kind);  // a known file is passed over
+  const std::vector<ForeignDirectory>& foreign_directories() const { return foreign_; }
+
  private:
   std::deque<EnvType> types_;  // references to one outlive the next add()
+  std::vector<Recipe> recipes_;
+  std::vector<ForeignDirectory> foreign_;
 };
 
 }  // namespace flotilla

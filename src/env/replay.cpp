@@ -7,7 +7,7 @@
 
 #include "flotilla/core/text.h"
 #include "flotilla/env/actions.h"
-#include "flotilla/env/vec_env.h"
+#include "flotilla/env/vec_options.h"
 #include "flotilla/env/views.h"
 #include "flotilla/env/watchdog.h"
 
@@ -56,49 +56,46 @@ Config config_of(const EnvType& type, const CrashBundle& bundle) {
 ReplayResult replay(const EnvType& type, const CrashBundle& bundle) {
   require(bundle.env_name == type.name,
           fmt::format("it is of {}, not of '{}'", in_quotes(bundle.env_name), type.name));
-  require(bundle.env >= 0 && bundle.env < kMaxEnvs, "the env index is out of range");
+  require(bundle.env >= 0 && bundle.env < kMaxEnvNumber, "the env index is out of range");
   require(bundle.steps_lost == 0,
           fmt::format("the first {} actions of the episode were not kept", bundle.steps_lost));
   const Config config = config_of(type, bundle);
-  const auto kernel = type.make_kernel(config, bundle.time_limit);
-  const EnvSpec& spec = kernel->spec();
+  const auto loop = type.make_loop(config, bundle.time_limit);
+  const EnvSpec& spec = loop->spec();
   require(spec.sha256() == bundle.spec_sha256, "the environment's spec has changed since");
 
-  // Rows up to the env's own index: the index names its stream of random numbers.
-  const int envs = bundle.env + 1;
   ArenaLayout layout;
-  const StepFields fields(layout, spec, envs, 1);
-  const auto slots =
-      layout.add<std::byte>("slots", 1, static_cast<size_t>(envs) * kernel->slot_bytes());
-  const auto notes = layout.add<FailureNote>("notes", 1, static_cast<size_t>(envs));
+  const StepFields fields(layout, spec, 1, 1);
+  const auto slots = layout.add<std::byte>("slots", 1, loop->slot_bytes());
+  const auto notes = layout.add<FailureNote>("notes", 1, 1);
   const Arena arena(layout, Arena::Backing::kPrivate);
   ThreadPool alone(1);
-  const auto stage = kernel->make_stage(alone);
+  const auto stage = loop->make_stage(alone);
   Lane lane;
-  const Watchdog watchdog({&lane}, type.name, kHangSeconds);
+  const Watchdog watchdog({&lane}, type.name, bundle.env, kHangSeconds);
   std::byte* actions = fields.actions(arena, 0);
-  const KernelCall call{.in = arena.view(slots).row(0),
-                        .out = arena.view(slots).row(0),
-                        .actions = {actions},
-                        .view = fields.view(arena, 0),
-                        .notes = arena.view(notes).row(0),
-                        .lane = &lane,
-                        .on_failure = OnFailure::kStop,
-                        .seed = bundle.seed,
-                        .position = bundle.episode_start};
-  const Span one{bundle.env, envs};
-  const FailureNote& note = call.notes[bundle.env];
-  kernel->reset(one, call);
+  const LoopCall call{.in = arena.view(slots).row(0),
+                      .out = arena.view(slots).row(0),
+                      .actions = {actions},
+                      .view = fields.view(arena, 0),
+                      .notes = arena.view(notes).row(0),
+                      .lane = &lane,
+                      .on_failure = OnFailure::kStop,
+                      .seed = bundle.seed,
+                      .position = bundle.episode_start,
+                      .first_env = bundle.env};  // it names the stream of random numbers
+  const Span one{0, 1};
+  const FailureNote& note = call.notes[0];
+  loop->reset(one, call);
   ReplayResult result;
   for (const std::vector<double>& action : bundle.actions) {
     if (note.count > 0) break;
-    put_action(spec.action, action,
-               actions + static_cast<size_t>(bundle.env) * spec.action.dims() * sizeof(int32_t));
+    put_action(spec.action, action, actions);
     if (stage != nullptr) {
-      kernel->prepare(one, call);
+      loop->prepare(one, call);
       stage->run(one, call.out);
     }
-    kernel->step(one, call);
+    loop->step(one, call);
     if (note.count == 0) ++result.steps;
   }
   result.failed = note.count > 0;

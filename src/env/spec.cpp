@@ -125,6 +125,7 @@ void EnvSpec::validate() const {
   validate_action(*this);
   require(time_limit >= 0, *this, "the time limit is negative");
   require(!has_mask || !action.is_box(), *this, "a box action cannot have a mask");
+  require(!has_advice || !action.is_box(), *this, "a box action cannot have advice");
   require(reward_low <= reward_high, *this, "reward bounds are out of order");
   for (const std::string& metric : metrics) require(!metric.empty(), *this, "unnamed metric");
 }
@@ -143,7 +144,10 @@ std::string EnvSpec::sha256() const {
   numbers("choices", action.choices);
   numbers("action low", action.low);
   numbers("action high", action.high);
-  writer.u64("mask", has_mask ? 1 : 0);
+  // A policy sees one mask, whether it is of legal or of advised choices, and there was one flag
+  // for either when the first policies were saved: they still have the hash of their env.
+  writer.u64("mask", masked() ? 1 : 0);
+  if (has_mask && has_advice) writer.u64("mask and advice", 1);
   writer.u64("time limit", static_cast<uint64_t>(time_limit));
   for (const std::string& metric : metrics) writer.text("metric", metric);
   writer.f64("reward low", static_cast<double>(reward_low));

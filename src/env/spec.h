@@ -49,10 +49,14 @@ struct EnvSpec {
   ObsSpace obs;
   ActionSpace action;
   bool has_mask = false;             // the env writes which choices are legal
+  bool has_advice = false;           // it writes which choices it advises
   int time_limit = 0;                // steps after which the engine truncates; 0: never
   std::vector<std::string> metrics;  // named numbers of a finished episode
   std::string headline;              // the one of them that people watch, if any
   float reward_low = -3.402823466e38f, reward_high = 3.402823466e38f;
+
+  // Whether some choices are closed to a policy: those that are not both legal and advised.
+  bool masked() const { return has_mask || has_advice; }
 
   // Throws Error(kUsage) that names what is wrong: empty shapes, bounds out of order, ...
   void validate() const;

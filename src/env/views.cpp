@@ -13,10 +13,22 @@ StepView StepView::moved(const std::byte* from, std::byte* to) const {
           .truncated = move(truncated),
           .valid = move(valid),
           .mask = move(mask),
+          .advice = move(advice),
           .final_obs = move(final_obs),
           .episode_return = move(episode_return),
           .episode_length = move(episode_length),
           .metrics = move(metrics)};
+}
+
+const uint8_t* open_choices(const EnvSpec& spec, const StepView& view, Span envs, uint8_t* both) {
+  if (view.mask == nullptr) return view.advice;
+  if (view.advice == nullptr) return view.mask;
+  const size_t size = spec.action.mask_size();
+  const size_t end = static_cast<size_t>(envs.end) * size;
+  for (size_t i = static_cast<size_t>(envs.begin) * size; i < end; ++i) {
+    both[i] = view.mask[i] & view.advice[i];
+  }
+  return both;
 }
 
 StepFields::StepFields(ArenaLayout& layout, const EnvSpec& spec, int num_envs, int steps) {
@@ -28,6 +40,7 @@ StepFields::StepFields(ArenaLayout& layout, const EnvSpec& spec, int num_envs, i
   truncated_ = layout.add<uint8_t>("truncated", t, n);
   valid_ = layout.add<uint8_t>("valid", t, n);
   mask_ = layout.add<uint8_t>("mask", spec.has_mask ? t : 0, n * spec.action.mask_size());
+  advice_ = layout.add<uint8_t>("advice", spec.has_advice ? t : 0, n * spec.action.mask_size());
   actions_ = layout.add<std::byte>("action", t, n * spec.action.dims() * sizeof(int32_t));
   final_obs_ = layout.add<std::byte>("final_obs", 1, n * spec.obs.row_bytes());
   episode_return_ = layout.add<float>("episode_return", 1, n);
@@ -43,6 +56,7 @@ StepView StepFields::view(const Arena& arena, int step) const {
           .truncated = arena.view(truncated_).row(t),
           .valid = arena.view(valid_).row(t),
           .mask = mask_.rows > 0 ? arena.view(mask_).row(t) : nullptr,
+          .advice = advice_.rows > 0 ? arena.view(advice_).row(t) : nullptr,
           .final_obs = arena.view(final_obs_).row(0),
           .episode_return = arena.view(episode_return_).row(0),
           .episode_length = arena.view(episode_length_).row(0),

@@ -16,6 +16,7 @@ namespace flotilla {
 //   valid       0: the step failed or the env is out of service; use nothing of this row, but for
 //               `metrics` where an episode ends: there NaN stands for what has no value
 //   mask        legal choices for `obs`; null when the env has no mask
+//   advice      choices it advises for `obs`; null when it advises none
 //   final_obs, episode_return, episode_length, metrics
 //               of the episode that just ended; meaningful only where terminated or truncated
 struct StepView {
@@ -25,6 +26,7 @@ struct StepView {
   uint8_t* truncated = nullptr;
   uint8_t* valid = nullptr;
   uint8_t* mask = nullptr;
+  uint8_t* advice = nullptr;
   std::byte* final_obs = nullptr;
   float* episode_return = nullptr;
   int32_t* episode_length = nullptr;
@@ -33,6 +35,10 @@ struct StepView {
   // The same rows as seen in another mapping of the arena.
   StepView moved(const std::byte* from, std::byte* to) const;
 };
+
+// The choices that are open to a policy, legal and advised: the one array where there is only one
+// of them, or else the rows of `envs` in `both`, which are written here. Null where all are open.
+const uint8_t* open_choices(const EnvSpec& spec, const StepView& view, Span envs, uint8_t* both);
 
 // Actions of all envs, `ActionSpace::dims()` numbers of four bytes each.
 struct ActionView {
@@ -57,7 +63,7 @@ class StepFields {
   FieldId<std::byte> obs_, final_obs_, actions_;
   FieldId<float> reward_, episode_return_, metrics_;
   FieldId<int32_t> episode_length_;
-  FieldId<uint8_t> terminated_, truncated_, valid_, mask_;
+  FieldId<uint8_t> terminated_, truncated_, valid_, mask_, advice_;
 };
 
 }  // namespace flotilla

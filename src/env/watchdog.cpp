@@ -10,9 +10,11 @@
 
 namespace flotilla {
 
-Watchdog::Watchdog(std::vector<const Lane*> lanes, std::string env_name, double timeout_s)
+Watchdog::Watchdog(std::vector<const Lane*> lanes, std::string env_name, int first_env,
+                   double timeout_s)
     : lanes_(std::move(lanes)),
       env_name_(std::move(env_name)),
+      first_env_(first_env),
       timeout_s_(timeout_s),
       sights_(lanes_.size()),
       thread_([this] { watch(); }) {}
@@ -44,8 +46,8 @@ void Watchdog::look(const Lane& lane, Sight& sight) const {
   const double seconds = static_cast<double>(now_ns() - sight.since_ns) * 1e-9;
   if (sight.named || seconds < timeout_s_) return;
   sight.named = true;
-  log::error(fmt::format("env {} of '{}' hangs: in the same {} for {:.1f} s", env, env_name_,
-                         lane.phase.load() == Phase::kReset ? "reset" : "step", seconds),
+  log::error(fmt::format("env {} of '{}' hangs: in the same {} for {:.1f} s", first_env_ + env,
+                         env_name_, lane.phase.load() == Phase::kReset ? "reset" : "step", seconds),
              {{"remedy", "run it with backend=processes, where a hung worker is replaced"}});
 }
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "flotilla/env/kernel.h"
+#include "flotilla/env/env_loop.h"
 
 namespace flotilla {
 
@@ -16,7 +16,8 @@ namespace flotilla {
 // cannot be stopped from outside, so saying it is all it does.
 class Watchdog {
  public:
-  Watchdog(std::vector<const Lane*> lanes, std::string env_name, double timeout_s);
+  // `first_env`: the number of the env that lanes call 0.
+  Watchdog(std::vector<const Lane*> lanes, std::string env_name, int first_env, double timeout_s);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -33,6 +34,7 @@ class Watchdog {
 
   const std::vector<const Lane*> lanes_;
   const std::string env_name_;
+  const int first_env_;
   const double timeout_s_;
   std::vector<Sight> sights_;  // one per lane
   std::mutex mutex_;

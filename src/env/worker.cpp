@@ -57,13 +57,13 @@ void install_signal_handlers(Channel& channel) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &ignore, nullptr);
 }
 
-void carry_out(const Segment& segment, const EnvKernel& kernel, int index, int group,
+void carry_out(const Segment& segment, const EnvLoop& loop, int index, int group,
                uint32_t sequence) {
   const Control& control = *segment.control;
-  const Command& command = control.commands[group];
+  const WorkOrder& command = control.commands[group];
   const std::byte* there = control.parent_base;
   const size_t actions_at = static_cast<size_t>(command.actions.data - there);
-  const KernelCall call{
+  const LoopCall call{
       .in = segment.bank(sequence),
       .out = segment.bank(sequence + 1),
       .actions = {command.is_reset ? nullptr : segment.base + actions_at},
@@ -72,13 +72,14 @@ void carry_out(const Segment& segment, const EnvKernel& kernel, int index, int g
       .lane = &Field<Lane>(segment.base, control.lanes).row(static_cast<size_t>(index))[group],
       .on_failure = command.on_failure,
       .seed = command.seed,
+      .first_env = control.first_env,
       .replicas = control.replicas};
   const Span envs =
       lane_span(group_span(control.num_envs, control.groups, group), control.workers, index);
   if (command.is_reset) {
-    kernel.reset(envs, call);
+    loop.reset(envs, call);
   } else {
-    kernel.step(envs, call);
+    loop.step(envs, call);
   }
   segment.channel(index).done[group].store(sequence, std::memory_order_seq_cst);
   if (segment.all_done(group, sequence)) segment.control->done_bell.ring();
@@ -112,11 +113,11 @@ int run_spawned(int fd, size_t bytes, size_t control_offset, int index, const Re
     const EnvType& type = registry.find(control.env_name);
     Config config(type.schema);
     config.load_yaml_text(Field<char>(arena.base(), control.config).row(0), "the parent's config");
-    const auto kernel = type.make_kernel(config, control.time_limit);
-    if (kernel->spec().sha256() != control.spec_sha256) {
+    const auto loop = type.make_loop(config, control.time_limit);
+    if (loop->spec().sha256() != control.spec_sha256) {
       throw Error(ErrorCode::kInternal, "the worker's environment differs from the parent's");
     }
-    work(segment, *kernel, index);
+    work(segment, *loop, index);
   } catch (const std::exception& error) {
     start_failed(segment, index, error.what());
     return exit_status(ErrorCode::kEnvironment);
@@ -157,7 +158,7 @@ void follow_parent(pid_t parent) {
   }).detach();
 }
 
-void work(const Segment& segment, const EnvKernel& kernel, int index) {
+void work(const Segment& segment, const EnvLoop& loop, int index) {
   Control& control = *segment.control;
   Channel& channel = segment.channel(index);
   install_signal_handlers(channel);
@@ -171,7 +172,7 @@ void work(const Segment& segment, const EnvKernel& kernel, int index) {
     for (int group = 0; group < control.groups; ++group) {
       const uint32_t sequence = control.commands[group].sequence.load(std::memory_order_acquire);
       if (sequence == channel.done[group].load(std::memory_order_relaxed)) continue;
-      carry_out(segment, kernel, index, group, sequence);
+      carry_out(segment, loop, index, group, sequence);
       worked = true;
     }
     if (!worked) channel.bell.wait(heard, patience, Deadline::never());

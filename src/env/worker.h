@@ -20,6 +20,6 @@ std::vector<std::string> worker_arguments(int fd, size_t bytes, size_t control_o
 void follow_parent(pid_t parent);
 
 // Carries out commands until told to stop. In a forked child, call _exit() after it.
-void work(const Segment& segment, const EnvKernel& kernel, int index);
+void work(const Segment& segment, const EnvLoop& loop, int index);
 
 }  // namespace flotilla

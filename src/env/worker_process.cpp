@@ -10,12 +10,15 @@
 #include <fstream>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/text.h"
 #include "flotilla/env/failure.h"
 
 extern char** environ;
 
 namespace flotilla {
 namespace {
+
+constexpr const char* kSelf = "/proc/self/exe";
 
 // The number behind `name` in a file of "name number" lines.
 bool read_counter(const std::string& path, const std::string& name, uint64_t& value) {
@@ -52,7 +55,8 @@ void point_to(int fd, const char* path, int flags) {
 
 }  // namespace
 
-pid_t spawn_worker(int segment_fd, std::vector<std::string> arguments) {
+pid_t spawn_worker(int segment_fd, const std::vector<std::string>& command,
+                   const std::vector<std::string>& arguments) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -70,9 +74,10 @@ pid_t spawn_worker(int segment_fd, std::vector<std::string> arguments) {
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
 
-  std::string program = "/proc/self/exe";
-  std::vector<char*> argv{program.data()};
-  for (std::string& argument : arguments) argv.push_back(argument.data());
+  std::vector<std::string> words = command.empty() ? std::vector<std::string>{kSelf} : command;
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   std::vector<char*> environment;
   for (char** each = environ; *each != nullptr; ++each) environment.push_back(*each);
@@ -81,12 +86,13 @@ pid_t spawn_worker(int segment_fd, std::vector<std::string> arguments) {
   environment.push_back(nullptr);
   pid_t pid = -1;
   const int refusal =
-      posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environment.data());
+      posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), environment.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   errno = refusal;
-  if (refusal != 0) throw_errno(ErrorCode::kInternal, "cannot start a worker process");
-  return pid;
+  if (refusal == 0) return pid;
+  if (command.empty()) throw_errno(ErrorCode::kInternal, "cannot start a worker process");
+  throw_errno(ErrorCode::kUsage, "cannot start a worker process with " + in_quotes(command[0]));
 }
 
 pid_t fork_worker(const std::function<void()>& body) {

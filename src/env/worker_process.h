@@ -16,9 +16,11 @@ namespace flotilla {
 // it later is a program that does not call that function: it must not start workers in turn.
 constexpr const char* kWorkerVariable = "FLOTILLA_IS_WORKER";
 
-// Starts this same program as a worker. The segment is its only inherited file besides stderr;
-// what an env prints goes there too, so that stdout stays the caller's.
-pid_t spawn_worker(int segment_fd, std::vector<std::string> arguments);
+// Starts a worker: `command` with `arguments` behind it, or this same program where it is empty.
+// The segment is its only inherited file besides stderr; what an env prints goes there too, so that
+// stdout stays the caller's.
+pid_t spawn_worker(int segment_fd, const std::vector<std::string>& command,
+                   const std::vector<std::string>& arguments);
 
 // Runs `body` in a child that is a copy of this process, and ends the child with it.
 pid_t fork_worker(const std::function<void()>& body);

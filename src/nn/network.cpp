@@ -115,7 +115,10 @@ Schema NetworkSpec::schema() {
               "first parameters: orthogonal matrices, or uniform in +-1/sqrt(inputs)")
       .number("log_std", 0, {-10, 2}, "first log of the deviation of a continuous action")
       .boolean("squash", false, "continuous actions by tanh over their bounds instead of clipping")
-      .boolean("normalise_obs", false, "observations by their running mean and deviation");
+      .boolean("normalise_obs", false, "observations by their running mean and deviation")
+      .choice("precision", "fp32", {"fp32", "bf16"},
+              "of the factors in products of hidden layers; bf16 is for the fused policy")
+      .later();
   return schema;
 }
 
@@ -129,10 +132,12 @@ NetworkSpec NetworkSpec::from(const Config& config, const std::string& prefix, c
   spec.shared = config.get_boolean(prefix + "shared");
   spec.init = config.get_text(prefix + "init") == "default" ? Init::kDefault : Init::kOrthogonal;
   spec.action = env.action;
-  spec.has_mask = env.has_mask;
+  spec.has_mask = env.masked();
   spec.log_std = config.get_number(prefix + "log_std");
   spec.squash = config.get_boolean(prefix + "squash");
   spec.normalise_obs = config.get_boolean(prefix + "normalise_obs");
+  spec.precision =
+      config.get_text(prefix + "precision") == "bf16" ? Precision::kBf16 : Precision::kFp32;
   if (spec.squash) require_squashable(prefix + "squash", env);
   return spec;
 }
@@ -146,6 +151,7 @@ Config NetworkSpec::to_config() const {
   config.set("log_std", fmt::to_string(log_std));
   config.set("squash", squash ? "true" : "false");
   config.set("normalise_obs", normalise_obs ? "true" : "false");
+  config.set("precision", precision == Precision::kBf16 ? "bf16" : "fp32");
   return config;
 }
 

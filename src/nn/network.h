@@ -17,6 +17,10 @@ enum class Init : uint8_t {
   kDefault      // uniform in +-1/sqrt(inputs), biases too
 };
 
+// Of the factors in the products of hidden layers; sums, heads, biases and all that is kept between
+// updates are fp32.
+enum class Precision : uint8_t { kFp32, kBf16 };
+
 struct NetworkSpec {
   int inputs = 0;  // elements of an observation
   ObsType obs_type = ObsType::kFloat32;
@@ -31,6 +35,7 @@ struct NetworkSpec {
   double log_std = 0;
   bool squash = false;
   bool normalise_obs = false;  // by running mean and deviation, clipped at +-kObsClip
+  Precision precision = Precision::kFp32;
 
   static constexpr float kObsClip = 10;
 

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <span>
@@ -16,6 +15,8 @@
 #include <vector>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/json.h"
+#include "flotilla/core/json_events.h"
 #include "flotilla/core/text.h"
 
 namespace flotilla {
@@ -74,7 +75,7 @@ struct Entry {
 
 // Takes the parser's events instead of building a tree, so that what has no place in a header
 // (nesting, long lists, a key given twice) is refused where it stands, before it costs memory.
-class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
+class HeaderReader final : public JsonEvents {
  public:
   explicit HeaderReader(const std::string& origin) : origin_(origin) {}
 
@@ -83,11 +84,10 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
 
   bool null() override { return unexpected("null"); }
   bool boolean(bool) override { return unexpected("a boolean"); }
-  bool number_float(double, const std::string&) override {
+  bool number_float(double) override {
     return unexpected("a number that is not an integer, or too large");
   }
   bool number_integer(int64_t) override { return unexpected("a negative number"); }
-  bool binary(binary_t&) override { return unexpected("binary data"); }
 
   bool number_unsigned(uint64_t value) override {
     if (place_ == Place::kShape) {
@@ -127,7 +127,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool start_object(size_t) override {
+  bool start_object() override {
     if (place_ == Place::kOutside) {
       place_ = Place::kFile;
     } else if (place_ == Place::kFile && key_ == kMetadata) {
@@ -155,7 +155,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool start_array(size_t) override {
+  bool start_array() override {
     if (place_ == Place::kTensor && key_ == "shape") {
       entries.back().has_shape = true;
       place_ = Place::kShape;
@@ -209,7 +209,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) override {
+  void error(size_t position, const std::string&) override {
     refuse(origin_, fmt::format("the header is not JSON at byte {}", position));
   }
 
@@ -343,15 +343,14 @@ std::string encode_safetensors(const TensorFile& file) {
   });
   check_to_encode(file, sorted);
 
-  // Put together by hand: the library's own object that keeps its order is searched from the front
-  // for every key.
-  const auto quoted = [](const std::string& text) { return nlohmann::json(text).dump(); };
+  // Put together by hand: an object of Json is searched from the front for every key.
+  const auto quoted = [](const std::string& text) { return Json(text).dump(); };
   std::string header = "{";
   const auto add = [&](const std::string& key, const std::string& value) {
     if (header.size() > 1) header += ',';
     header += quoted(key) + ":" + value;
   };
-  if (!file.metadata.empty()) add(kMetadata, nlohmann::json(file.metadata).dump());
+  if (!file.metadata.empty()) add(kMetadata, Json(file.metadata).dump());
   size_t data_bytes = 0;
   for (const StoredTensor* tensor : sorted) {
     const size_t end = data_bytes + tensor->data.size();
@@ -382,7 +381,7 @@ TensorFile decode_safetensors(std::string_view bytes, const std::string& origin)
   const std::string_view header = header_of(bytes, origin);
   const std::string_view data = bytes.substr(kLengthBytes + header.size());
   HeaderReader reader(origin);
-  nlohmann::json::sax_parse(header.begin(), header.end(), &reader);
+  read_json(header, reader);
   check_places(reader.entries, data.size(), origin);
   TensorFile file;
   file.origin = origin;

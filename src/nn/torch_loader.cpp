@@ -3,17 +3,14 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <system_error>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
 #include "flotilla/nn/make_policy.h"
 #include "flotilla/nn/torch/plugin.h"
 
 namespace flotilla {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kMissing =
     "this build has no libtorch, which this needs: apt-get install libtorch-dev (or pass "
@@ -36,17 +33,6 @@ void prepare_environment() {
 #endif
 }
 
-// Beside the program, or above it, where the programs of the tests look. Installed, it is found by
-// its bare name in the run path of the program (cmake/install.cmake).
-fs::path find_file(const std::string& name) {
-  std::error_code error;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& place : {folder, folder.parent_path()}) {
-    if (!place.empty() && fs::exists(place / name, error)) return place / name;
-  }
-  return {};
-}
-
 std::string last_refusal() {
   const char* text = dlerror();
   return text != nullptr ? text : "unknown reason";
@@ -56,7 +42,8 @@ std::string last_refusal() {
 
 void* open_torch_plugin(const std::string& name, const char* function) {
   prepare_environment();
-  const fs::path file = find_file(name);
+  // Installed, it is found by its bare name in the run path of the program (cmake/install.cmake).
+  const std::string file = find_beside_program(name);
   void* plugin = dlopen(file.empty() ? name.c_str() : file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (plugin == nullptr) {
     const std::string why = last_refusal();  // begins with the file that could not be opened
@@ -69,6 +56,10 @@ void* open_torch_plugin(const std::string& name, const char* function) {
 }
 
 std::unique_ptr<Policy> make_torch_policy(const NetworkSpec& spec, const PolicyOptions& options) {
+  if (spec.precision != Precision::kFp32) {
+    throw Error(ErrorCode::kUsage,
+                "net.precision: libtorch computes in fp32 alone; bf16 needs the fused kernels");
+  }
   // Tried again after it threw.
   static auto* const make = reinterpret_cast<MakeTorchPolicy*>(
       open_torch_plugin("libflotilla_torch.so", kMakeTorchPolicy));

@@ -11,7 +11,6 @@
 namespace flotilla {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Number = std::optional<double> RunFacts::*;
 
 constexpr const char* kUnknown = "-";

@@ -1,16 +1,16 @@
 // A comparison for people, as a table with remarks below it, and for programs, as JSON.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "flotilla/core/json.h"
 #include "flotilla/report/comparison.h"
 
 namespace flotilla {
 
 std::string to_text(const Comparison& comparison);
-nlohmann::ordered_json to_json(const Comparison& comparison);
+Json to_json(const Comparison& comparison);
 
 // Rows of cells in columns, the first row being the header: the first column to the left, the
 // others to the right. REQUIRES: rows of the same size.

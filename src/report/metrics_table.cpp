@@ -6,11 +6,11 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "flotilla/core/csv.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/json_events.h"
 #include "flotilla/core/text.h"
 
 namespace flotilla {
@@ -22,14 +22,12 @@ constexpr size_t kMostNames = 2000;
 constexpr size_t kMostValues = size_t{1} << 27;  // a GiB of doubles
 
 // Writes the members of one flat object into the last row of a table.
-class LineReader : public nlohmann::json_sax<nlohmann::json> {
+class LineReader : public JsonEvents {
  public:
   explicit LineReader(MetricsTable& table) : table_(table) {}
   const std::string& problem() const { return problem_; }
 
-  bool start_object(size_t) override {
-    return std::exchange(inside_, true) ? not_a_number() : true;
-  }
+  bool start_object() override { return std::exchange(inside_, true) ? not_a_number() : true; }
   bool end_object() override { return true; }
   bool key(std::string& name) override {
     name_ = name;
@@ -39,15 +37,11 @@ class LineReader : public nlohmann::json_sax<nlohmann::json> {
   bool boolean(bool value) override { return set(value ? 1 : 0); }
   bool number_integer(int64_t value) override { return set(static_cast<double>(value)); }
   bool number_unsigned(uint64_t value) override { return set(static_cast<double>(value)); }
-  bool number_float(double value, const std::string&) override { return set(value); }
+  bool number_float(double value) override { return set(value); }
   bool string(std::string&) override { return not_a_number(); }
-  bool binary(nlohmann::json::binary_t&) override { return not_a_number(); }
-  bool start_array(size_t) override { return not_a_number(); }
+  bool start_array() override { return not_a_number(); }
   bool end_array() override { return true; }
-  bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) override {
-    if (problem_.empty()) problem_ = "not valid JSON";
-    return false;
-  }
+  void error(size_t, const std::string&) override { problem_ = "not valid JSON"; }
 
  private:
   bool set(double value) {
@@ -87,7 +81,7 @@ std::string add_line(std::string_view line, MetricsTable& table) {
   try {
     table.add_row();
     LineReader reader(table);
-    return nlohmann::json::sax_parse(line, &reader) ? check_step(table) : reader.problem();
+    return read_json(line, reader) ? check_step(table) : reader.problem();
   } catch (const Error& error) {  // a limit
     return error.what();
   }
@@ -183,7 +177,7 @@ MetricsTable parse_metrics(std::string_view text, const std::string& origin) {
   MetricsTable table;
   for (size_t line = 1; !text.empty(); ++line) {
     const size_t end = text.find('\n');
-    const bool torn = end == text.npos && !nlohmann::json::accept(text);
+    const bool torn = end == text.npos && !is_json(text);
     if (torn) break;
     if (const std::string problem = add_line(text.substr(0, end), table); !problem.empty()) {
       refuse(origin, line, problem);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -19,10 +20,22 @@ constexpr size_t kLargestSummary = size_t{1} << 24;
 constexpr size_t kLargestConfig = size_t{1} << 20;
 constexpr size_t kEpisodes = 100;  // that a score is the mean of
 
-nlohmann::json parse_summary(const std::string& text, const std::string& origin) {
-  nlohmann::json summary = nlohmann::json::parse(text, nullptr, false);
-  if (summary.is_object()) return summary;
+Json parse_summary(const std::string& text, const std::string& origin) {
+  std::optional<Json> summary = Json::try_parse(text);
+  if (summary && summary->is_object()) return std::move(*summary);
   throw Error(ErrorCode::kData, origin + ": expected a JSON object");
+}
+
+// What stands at "/eval/mean", or nullptr.
+const Json* find_at(const Json& json, std::string_view pointer) {
+  const Json* found = &json;
+  while (found != nullptr && !pointer.empty()) {
+    pointer.remove_prefix(1);
+    const size_t end = std::min(pointer.find('/'), pointer.size());
+    found = found->find(pointer.substr(0, end));
+    pointer.remove_prefix(end);
+  }
+  return found;
 }
 
 RunData read_directory(const std::string& path) {
@@ -60,18 +73,15 @@ std::string RunData::name() const {
 }
 
 std::optional<double> RunData::summary_number(const char* pointer) const {
-  const nlohmann::json::json_pointer place(pointer);
-  if (!summary.is_object() || !summary.contains(place) || !summary.at(place).is_number()) {
-    return std::nullopt;
-  }
-  const double value = summary.at(place).get<double>();
+  const Json* found = find_at(summary, pointer);
+  if (found == nullptr || !found->is_number()) return std::nullopt;
+  const auto value = found->get<double>();
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 std::string RunData::summary_text(const char* pointer) const {
-  const nlohmann::json::json_pointer place(pointer);
-  if (!summary.is_object() || !summary.contains(place) || !summary.at(place).is_string()) return "";
-  return summary.at(place).get<std::string>();
+  const Json* found = find_at(summary, pointer);
+  return found != nullptr && found->is_string() ? found->text() : "";
 }
 
 std::string RunData::setting(const std::string& key) const {

@@ -9,11 +9,11 @@
 // line for a file that cannot be read or is damaged.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "flotilla/core/json.h"
 #include "flotilla/report/curve.h"
 #include "flotilla/report/metrics_table.h"
 #include "flotilla/report/settings.h"
@@ -23,8 +23,8 @@ namespace flotilla {
 struct RunData {
   std::string path;
   bool from_csv = false;
-  Settings settings;       // empty for a CSV file
-  nlohmann::json summary;  // an object; null where there is none
+  Settings settings;  // empty for a CSV file
+  Json summary;       // an object; null where there is none
   MetricsTable metrics;
 
   bool finished() const { return summary.is_object(); }

@@ -2,18 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <type_traits>
 #include <utility>
 
 #include "flotilla/core/base64.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/json.h"
 #include "flotilla/core/sha256.h"
 
 namespace flotilla {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw Error(ErrorCode::kData, path + ": " + why);
@@ -22,39 +20,40 @@ using Json = nlohmann::ordered_json;
 // Over everything but the checksum itself.
 std::string checksum(Json json) {
   json.erase("sha256");
-  return sha256_hex(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return sha256_hex(json.dump(-1, Json::StrayBytes::kReplace));
 }
 
-// Deeper than any state is; then the value is left out and the checksum will not match. Writing a
-// value takes stack for every level of it.
-constexpr int kMaxDepth = 8;
+Json parse(const std::string& text) { return Json::try_parse(text).value_or(nullptr); }
 
-Json parse(const std::string& text) {
-  const auto shallow = [](int depth, Json::parse_event_t, const Json&) {
-    return depth <= kMaxDepth;
-  };
-  return Json::parse(text, shallow, false);
+[[noreturn]] void refuse_field(const std::string& path, const char* name) {
+  refuse(path, std::string("the field '") + name + "' is missing or of another type");
+}
+
+const Json& field(const Json& json, const char* name, const std::string& path) {
+  const Json* value = json.find(name);
+  if (value == nullptr) refuse_field(path, name);
+  return *value;
 }
 
 template <class T>
 T field(const Json& json, const char* name, const std::string& path) {
+  const Json& value = field(json, name, path);
+  if constexpr (std::is_integral_v<T>) {
+    // Not by conversion: a number of another kind or size would become some other number.
+    const bool fits = value.is_number_unsigned()
+                          ? std::in_range<T>(value.get<uint64_t>())
+                          : value.is_number_integer() && std::in_range<T>(value.get<int64_t>());
+    if (!fits) refuse(path, std::string("the field '") + name + "' is not an integer in range");
+  }
   try {
-    const Json& value = json.at(name);
-    if constexpr (std::is_integral_v<T>) {
-      // Not by conversion: a number of another kind or size would become some other number.
-      const bool fits = value.is_number_unsigned()
-                            ? std::in_range<T>(value.get<uint64_t>())
-                            : value.is_number_integer() && std::in_range<T>(value.get<int64_t>());
-      if (!fits) refuse(path, std::string("the field '") + name + "' is not an integer in range");
-    }
     return value.get<T>();
-  } catch (const nlohmann::json::exception&) {
-    refuse(path, std::string("the field '") + name + "' is missing or of another type");
+  } catch (const Error&) {
+    refuse_field(path, name);
   }
 }
 
 std::optional<BestEvaluation> best_in(const Json& json, const std::string& path) {
-  const auto best = field<Json>(json, "best", path);
+  const Json& best = field(json, "best", path);
   if (best.is_null()) return std::nullopt;
   return BestEvaluation{.step = field<int64_t>(best, "step", path),
                         .mean = field<double>(best, "mean", path),
@@ -72,7 +71,7 @@ std::string encode_state(const CheckpointState& state) {
                {"step", state.step},
                {"env", state.env},
                {"spec_sha256", state.spec_sha256},
-               {"kernel", state.kernel},
+               {"kernel", state.implementation},
                {"version", state.version},
                {"config", state.config},
                {"best", best},
@@ -97,7 +96,7 @@ CheckpointState decode_state(const std::string& text, const std::string& path) {
   state.step = field<int64_t>(json, "step", path);
   state.env = field<std::string>(json, "env", path);
   state.spec_sha256 = field<std::string>(json, "spec_sha256", path);
-  state.kernel = field<std::string>(json, "kernel", path);
+  state.implementation = field<std::string>(json, "kernel", path);
   state.version = field<std::string>(json, "version", path);
   state.config = field<std::string>(json, "config", path);
   state.best = best_in(json, path);

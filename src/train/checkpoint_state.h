@@ -24,8 +24,8 @@ struct CheckpointState {
 
   int64_t step = 0;
   std::string env, spec_sha256;
-  std::string config;  // YAML, all keys
-  std::string kernel;  // Trainer::kernel()
+  std::string config;          // YAML, all keys
+  std::string implementation;  // Trainer::implementation(); "kernel" in the file
   std::string version;
   std::optional<BestEvaluation> best;
   std::map<std::string, std::string> files;  // SHA-256 of the files beside it, by name

@@ -9,10 +9,12 @@
 
 namespace flotilla {
 
-Collector::Collector(VecEnv& vec, Rollout& rollout, const Policy& policy, uint64_t seed)
+Collector::Collector(VecEnv& vec, Rollout& rollout, const ActingPolicy& policy,
+                     const BatchNeeds& needs, uint64_t seed)
     : vec_(vec),
       rollout_(rollout),
       policy_(policy),
+      needs_(needs),
       seed_(seed),
       threads_(vec.team() == nullptr ? 1 : vec.team()->threads()) {}
 
@@ -22,9 +24,10 @@ void Collector::require_choices(int step, Span envs) const {
   for (int env = envs.begin; env < envs.end; ++env) {
     for (const int choices : spec.action.choices) {
       if (std::memchr(mask, 1, static_cast<size_t>(choices)) == nullptr) {
-        throw Error(ErrorCode::kEnvironment,
-                    fmt::format("env {} of '{}': no choice is legal at step {}", env, spec.name,
-                                steps_ + static_cast<uint64_t>(step)));
+        throw Error(
+            ErrorCode::kEnvironment,
+            fmt::format("env {} of '{}': no choice is legal at step {}", vec_.first_env() + env,
+                        spec.name, steps_ + static_cast<uint64_t>(step)));
       }
       mask += choices;
     }
@@ -33,6 +36,7 @@ void Collector::require_choices(int step, Span envs) const {
 
 void Collector::act(int part, int step, Span envs) {
   const uint64_t start = part == 0 ? now_ns() : 0;
+  rollout_.open_choices(step, envs);
   if (rollout_.mask != nullptr) require_choices(step, envs);
   const EnvSpec& spec = vec_.spec();
   const size_t row = rollout_.row(step, envs.begin);
@@ -40,13 +44,13 @@ void Collector::act(int part, int step, Span envs) {
   const auto env = static_cast<size_t>(envs.begin);
   const ActRows rows{
       .count = envs.size(),
-      .first_env = envs.begin,
+      .first_env = vec_.first_env() + envs.begin,
       .obs = rollout_.obs + row * spec.obs.row_bytes(),
       .mask = rollout_.mask == nullptr ? nullptr : rollout_.mask + row * spec.action.mask_size(),
       .action = rollout_.actions(step) + env * action_bytes,
       .latent = rollout_.latent + row * action_bytes,
-      .logprob = rollout_.logprob + row,
-      .value = rollout_.value + row};
+      .logprob = needs_.logprob ? rollout_.logprob + row : nullptr,
+      .value = needs_.values ? rollout_.value + row : nullptr};
   policy_.act(part, rows,
               {.seed = seed_, .step = steps_ + static_cast<uint64_t>(step), .epsilon = epsilon_});
   if (part == 0) infer_ns_ += now_ns() - start;
@@ -86,7 +90,7 @@ void Collector::collect(float epsilon) {
   }
   for (int g = 0; g < groups; ++g) finish(g, horizon - 1);
   steps_ += static_cast<uint64_t>(horizon);
-  value_ends();
+  if (needs_.values) value_ends();
   total_ns_ += now_ns() - start;
 }
 

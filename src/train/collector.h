@@ -12,7 +12,8 @@ namespace flotilla {
 
 class Collector {
  public:
-  Collector(VecEnv& vec, Rollout& rollout, const Policy& policy, uint64_t seed);
+  Collector(VecEnv& vec, Rollout& rollout, const ActingPolicy& policy, const BatchNeeds& needs,
+            uint64_t seed);
 
   void reset() { vec_.reset(seed_, rollout_.first_view()); }
   // One rollout, with the values that advantages need besides.
@@ -39,7 +40,8 @@ class Collector {
 
   VecEnv& vec_;
   Rollout& rollout_;
-  const Policy& policy_;
+  const ActingPolicy& policy_;
+  const BatchNeeds needs_;
   const uint64_t seed_;
   const int threads_;  // that step the envs
   uint64_t steps_ = 0;

@@ -94,6 +94,8 @@ EvalOptions EvalOptions::from(const Config& config, const std::string& prefix, u
       .stop_at = parse_stop_at(prefix + "stop_at", config.get_text(prefix + "stop_at")),
       .patience = static_cast<int>(config.get_integer(prefix + "patience")),
       .seed = eval_seed(run_seed),
+      .first_env = 0,
+      .one_each = false,
       .vec = {}};
   const bool early = std::isfinite(options.stop_at) || options.patience > 0;
   if (early && (options.every == 0 || options.episodes == 0)) {
@@ -105,48 +107,97 @@ EvalOptions EvalOptions::from(const Config& config, const std::string& prefix, u
 }
 
 Evaluator::Evaluator(const EnvType& type, const Config& env_config, const EvalOptions& options)
-    : options_(options), envs_(std::min(options.episodes, kEnvsAtOnce)) {
-  if (envs_ == 0) return;
-  ArenaLayout layout;
-  const EnvSpec spec = type.make_kernel(env_config, options.vec.time_limit)->spec();
-  endless_ = spec.time_limit == 0;
-  VecOptions vec = vec_options_for(type, envs_, options.vec);
-  if (endless_) vec.time_limit = kLongestEvaluated;
-  rollout_ = std::make_unique<Rollout>(layout, spec, envs_, 1);
-  vec_ = make_vec_env(type, env_config, vec, layout);
-  rollout_->attach(vec_->arena());
+    : Evaluator(type, env_config, options, type.spec(env_config, options.vec.time_limit)) {}
+
+Evaluator::Evaluator(const EnvType& type, const Config& env_config, const EvalOptions& options,
+                     const EnvSpec& spec)
+    : type_(type),
+      env_config_(env_config),
+      options_(options),
+      spec_(spec),
+      envs_(options.one_each ? options.episodes : std::min(options.episodes, kEnvsAtOnce)) {
+  if (envs_ > 0) seat({0, std::min(envs_, kEnvsAtOnce)});
 }
 
-Evaluation Evaluator::play(const Policy& policy, bool may_stop) {
+void Evaluator::seat(Span envs) {
+  if (vec_ != nullptr && seated_.begin == envs.begin && seated_.end == envs.end) return;
+  ArenaLayout layout;
+  VecOptions vec = vec_options_for(type_, envs.size(), options_.vec);
+  vec.first_env = options_.first_env + envs.begin;
+  if (endless()) vec.time_limit = kLongestEvaluated;
+  auto rollout = std::make_unique<Rollout>(layout, spec_, envs.size(), 1);
+  auto made = make_vec_env(type_, env_config_, vec, layout);
+  rollout->attach(made->arena());
+  // What envs know, those that follow them shall know.
+  if (memory() != nullptr) made->memory()->set_knowledge(memory()->knowledge());
+  seated_ = envs;
+  observed_ = false;
+  rollout_ = std::move(rollout);
+  vec_ = std::move(made);
+}
+
+Evaluation Evaluator::play(const ActingPolicy& policy, bool may_stop) {
+  Draw draw{.seed = options_.seed, .step = 0, .epsilon = 0, .greedy = options_.deterministic};
+  const Player player = [&](const ActRows& rows, uint64_t step) {
+    draw.step = step;
+    policy.act(0, rows, draw);
+  };
+  return play(player, may_stop);
+}
+
+Evaluation Evaluator::play(const Player& player, bool may_stop) {
   if (envs_ == 0) return {};
   const uint64_t start = now_ns();
-  vec_->reset(options_.seed, rollout_->first_view());
-  rollout_->take_episodes();
-  // Env i plays the i-th share of the episodes.
-  std::vector<int> left;
-  for (int i = 0; i < envs_; ++i) left.push_back(part_of({0, options_.episodes}, i, envs_).size());
   std::vector<Episode> episodes;
-  Draw draw{.seed = options_.seed, .step = 0, .epsilon = 0, .greedy = options_.deterministic};
-  while (static_cast<int>(episodes.size()) < options_.episodes) {
-    if (may_stop && interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
-    step(policy, draw);
-    ++draw.step;
-    for (Episode& episode : rollout_->take_episodes()) {
-      if (left[static_cast<size_t>(episode.env)]-- > 0) episodes.push_back(std::move(episode));
-    }
+  for (int first = 0; first < envs_; first += kEnvsAtOnce) {
+    seat({first, std::min(first + kEnvsAtOnce, envs_)});
+    play_seated(player, may_stop, episodes);
   }
-  if (endless_) warn_of_cut(episodes);
+  if (endless()) warn_of_cut(episodes);
   if (std::ranges::none_of(episodes, &Episode::valid)) {
     throw Error(ErrorCode::kEnvironment,
-                "evaluation: every episode of '" + vec_->spec().name + "' ended invalid");
+                "evaluation: every episode of '" + spec_.name + "' ended invalid");
   }
   Evaluation result = summarise(episodes);
   if (!std::isfinite(result.mean)) {
-    throw Error(ErrorCode::kNumeric, "evaluation: the return of an episode of '" +
-                                         vec_->spec().name + "' is not finite");
+    throw Error(ErrorCode::kNumeric,
+                "evaluation: the return of an episode of '" + spec_.name + "' is not finite");
   }
   result.wall_s = static_cast<double>(now_ns() - start) * 1e-9;
   return result;
+}
+
+void Evaluator::play_seated(const Player& player, bool may_stop, std::vector<Episode>& episodes) {
+  // Env i plays the i-th share of the episodes.
+  int wanted = 0;
+  left_.clear();
+  for (int i = seated_.begin; i < seated_.end; ++i) {
+    left_.push_back(part_of({0, options_.episodes}, i, envs_).size());
+    wanted += left_.back();
+  }
+  observe_seated();
+  vec_->reset(options_.seed, rollout_->first_view());
+  rollout_->take_episodes();
+  for (uint64_t at = 0; wanted > 0; ++at) {
+    if (may_stop && interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    step(player, at);
+    for (Episode& episode : rollout_->take_episodes()) {
+      if (left_[static_cast<size_t>(episode.env)]-- <= 0) continue;
+      episodes.push_back(std::move(episode));
+      --wanted;
+    }
+  }
+}
+
+void Evaluator::observe_seated() {
+  if (observer_) {
+    vec_->set_episode_observer([this](int env, const void* state) {
+      if (left_[static_cast<size_t>(env)] > 0) observer_(seated_.begin + env, state);
+    });
+  } else if (observed_) {
+    vec_->set_episode_observer(nullptr);
+  }
+  observed_ = static_cast<bool>(observer_);
 }
 
 void Evaluator::warn_of_cut(const std::vector<Episode>& episodes) const {
@@ -154,23 +205,23 @@ void Evaluator::warn_of_cut(const std::vector<Episode>& episodes) const {
       episodes, [](const Episode& each) { return each.length >= kLongestEvaluated; });
   if (cut == 0) return;
   log::warn("evaluation: the env has no time limit, episodes were cut",
-            {{"env", vec_->spec().name},
+            {{"env", spec_.name},
              {"cut", fmt::format("{} of {}", cut, episodes.size())},
              {"steps", std::to_string(kLongestEvaluated)}});
 }
 
-void Evaluator::step(const Policy& policy, const Draw& draw) {
-  policy.act(0,
-             {.count = envs_,
-              .first_env = 0,
-              .obs = rollout_->obs,
-              .mask = rollout_->mask,
-              .action = rollout_->actions(0),
-              .latent = rollout_->latent},
-             draw);
+void Evaluator::step(const Player& player, uint64_t step) {
+  rollout_->open_choices(0, {0, seated_.size()});
+  player({.count = seated_.size(),
+          .first_env = vec_->first_env(),
+          .obs = rollout_->obs,
+          .mask = rollout_->mask,
+          .action = rollout_->actions(0),
+          .latent = rollout_->latent},
+         step);
   vec_->begin(0, {rollout_->actions(0)}, rollout_->view(0));
   vec_->wait(0);
-  rollout_->harvest(0, {0, envs_});
+  rollout_->harvest(0, {0, seated_.size()});
   rollout_->final_obs.clear();
   rollout_->final_rows.clear();
   rollout_->carry_over();

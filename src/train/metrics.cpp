@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/json.h"
 #include "flotilla/core/log.h"
 #include "flotilla/core/system.h"
 
@@ -34,16 +34,15 @@ void append_number(std::string& text, double value) {
 }
 
 void append_name(std::string& text, const std::string& name) {
-  text += nlohmann::json(name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  text += Json(name).dump(-1, Json::StrayBytes::kReplace);
 }
 
 // The step of a line, or nothing where it is not one of ours.
 std::optional<int64_t> step_in(const std::string& line) {
-  const auto json = nlohmann::json::parse(line, nullptr, false);
-  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) {
-    return std::nullopt;
-  }
-  return json["step"].get<int64_t>();
+  const std::optional<Json> json = Json::try_parse(line);
+  const Json* step = json ? json->find("step") : nullptr;
+  if (step == nullptr || !step->is_number_integer()) return std::nullopt;
+  return step->get<int64_t>();
 }
 
 // The beginning of a file, up to the last whole line that is not of a later step.
@@ -82,7 +81,6 @@ Mark mark_of(const Trainer& trainer) {
 std::vector<Metric> metrics_of(const Trainer& trainer, const Mark& before, const Mark& now,
                                const std::optional<Evaluation>& eval) {
   const Progress& progress = trainer.progress();
-  const Update& update = progress.update;
   std::vector<Metric> metrics;
   const auto add = [&metrics](std::string name, double value) {
     metrics.emplace_back(std::move(name), value);
@@ -94,17 +92,7 @@ std::vector<Metric> metrics_of(const Trainer& trainer, const Mark& before, const
     add("charts/episodic_length", progress.ended.length_mean);
   }
   if (progress.episodes > 0) add("charts/return_mean_100", progress.return_mean);
-  add("charts/learning_rate", update.lr);
-  add("losses/policy_loss", update.policy_loss);
-  add("losses/value_loss", update.value_loss);
-  add("losses/entropy", update.entropy);
-  add("losses/approx_kl", update.approx_kl);
-  add("losses/clipfrac", update.clip_fraction);
-  add("losses/explained_variance", update.explained_variance);
-  add("losses/grad_norm", update.grad_norm);
-  add("schedule/clip", update.clip);
-  add("schedule/entropy", update.entropy_coef);
-  add("schedule/epsilon", update.epsilon);
+  metrics.insert(metrics.end(), progress.update.metrics.begin(), progress.update.metrics.end());
   add("time/step_s", now.timing.step_s - before.timing.step_s);
   if (now.timing.stage_s > 0) add("time/stage_s", now.timing.stage_s - before.timing.stage_s);
   add("time/infer_s", now.timing.infer_s - before.timing.infer_s);

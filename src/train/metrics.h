@@ -18,8 +18,6 @@
 
 namespace flotilla {
 
-using Metric = std::pair<std::string, double>;
-
 // Where a run stood when a line was written.
 struct Mark {
   int64_t steps = 0;

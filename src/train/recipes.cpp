@@ -20,28 +20,76 @@ const EnvType& find_env(const Registry& registry, const std::string& name,
   }
 }
 
-// Which environment it is says which keys there are.
-Config from_yaml(const Registry& registry, const std::string& yaml, const std::string& origin) {
-  Config config(RunConfig::schema(find_env(registry, env_name_in(yaml, origin), origin)));
-  config.load_yaml_text(yaml, origin);
-  return config;
+YAML::Node child(const YAML::Node& node, const char* key) {
+  return node.IsMap() && node[key] ? node[key] : YAML::Node();
 }
 
-Config base_config(const Registry& registry, const std::string& what, bool plain) {
-  const Recipe* recipe = find_recipe(what);
-  const auto type = std::ranges::find(registry.types(), what, &EnvType::name);
-  const bool is_env = type != registry.types().end();
-  if (recipe != nullptr && !(plain && is_env)) {
-    return from_yaml(registry, recipe->yaml, what + ".yaml");
+// Calls find(root) on the YAML; what is wrong with it comes with the line.
+template <class Find>
+std::string look_into(const std::string& yaml, const std::string& origin, const Find& find) {
+  try {
+    return find(YAML::Load(yaml));
+  } catch (const YAML::Exception& error) {
+    const std::string line = error.mark.is_null() ? "" : ":" + std::to_string(error.mark.line + 1);
+    throw Error(ErrorCode::kUsage, origin + line + ": " + error.msg);
   }
-  if (is_env) return Config(RunConfig::schema(*type));
-  if (path_exists(what)) return from_yaml(registry, read_config_file(what), what);
-  std::vector<std::string> names;
-  for (const Recipe& each : recipes()) names.emplace_back(each.name);
-  for (const EnvType& each : registry.types()) names.push_back(each.name);
-  throw Error(ErrorCode::kUsage,
-              "no recipe, environment or file '" + what + "'" + did_you_mean(what, names));
 }
+
+std::string algo_in(const std::string& yaml, const std::string& origin) {
+  return look_into(yaml, origin, [](const YAML::Node& root) {
+    const YAML::Node algo = child(root, "algo");
+    return algo.IsScalar() ? algo.as<std::string>() : default_algorithm().name;
+  });
+}
+
+// The last of these that is of this key, or "".
+std::string value_among(const std::vector<std::string>& overrides, const std::string& key) {
+  std::string value;
+  for (const std::string& assignment : overrides) {
+    if (assignment.starts_with(key + "=")) value = assignment.substr(key.size() + 1);
+  }
+  return value;
+}
+
+// What a run may be made from.
+class Sources {
+ public:
+  // `algo`: "" where it is not asked for.
+  Sources(const Registry& registry, const Algorithms& algorithms, std::string algo)
+      : registry_(registry), algorithms_(algorithms), algo_(std::move(algo)) {}
+
+  Config find(const std::string& what, bool plain) const {
+    const Recipe* recipe = registry_.find_recipe(what);
+    const auto type = std::ranges::find(registry_.types(), what, &EnvType::name);
+    const bool is_env = type != registry_.types().end();
+    if (recipe != nullptr && !(plain && is_env)) return from_yaml(recipe->yaml, what + ".yaml");
+    if (is_env) return with_keys(*type, default_algorithm().name);
+    if (path_exists(what)) return from_yaml(read_config_file(what), what);
+    std::vector<std::string> names;
+    for (const Recipe& each : registry_.recipes()) names.push_back(each.name);
+    for (const EnvType& each : registry_.types()) names.push_back(each.name);
+    throw Error(ErrorCode::kUsage,
+                "no recipe, environment or file '" + what + "'" + did_you_mean(what, names));
+  }
+
+ private:
+  // Which environment and which algorithm it is say which keys there are.
+  Config with_keys(const EnvType& type, const std::string& algo) const {
+    const Algorithm& algorithm = algorithms_.find(algo_.empty() ? algo : algo_);
+    return Config(RunConfig::schema(type, algorithm));
+  }
+
+  Config from_yaml(const std::string& yaml, const std::string& origin) const {
+    Config config =
+        with_keys(find_env(registry_, env_name_in(yaml, origin), origin), algo_in(yaml, origin));
+    config.load_yaml_text(yaml, origin);
+    return config;
+  }
+
+  const Registry& registry_;
+  const Algorithms& algorithms_;
+  const std::string algo_;
+};
 
 size_t end_of_first_line(const std::string& text) {
   return std::min(text.find('\n'), text.size() - 1) + 1;
@@ -49,45 +97,34 @@ size_t end_of_first_line(const std::string& text) {
 
 }  // namespace
 
-const Recipe* find_recipe(const std::string& name) {
-  const auto found = std::ranges::find(recipes(), name, &Recipe::name);
-  return found == recipes().end() ? nullptr : &*found;
-}
-
 std::string env_name_in(const std::string& yaml, const std::string& origin) {
-  try {
-    const YAML::Node root = YAML::Load(yaml);
-    const auto child = [](const YAML::Node& node, const char* key) {
-      return node.IsMap() && node[key] ? node[key] : YAML::Node();
-    };
+  const std::string name = look_into(yaml, origin, [](const YAML::Node& root) {
     const YAML::Node flat = child(root, "env.name");
-    const YAML::Node name = flat.IsScalar() ? flat : child(child(root, "env"), "name");
-    if (name.IsScalar()) return name.as<std::string>();
-  } catch (const YAML::Exception& error) {
-    const std::string line = error.mark.is_null() ? "" : ":" + std::to_string(error.mark.line + 1);
-    throw Error(ErrorCode::kUsage, origin + line + ": " + error.msg);
-  }
-  throw Error(ErrorCode::kUsage, origin + ": the key env.name is missing");
+    const YAML::Node found = flat.IsScalar() ? flat : child(child(root, "env"), "name");
+    return found.IsScalar() ? found.as<std::string>() : std::string();
+  });
+  if (name.empty()) throw Error(ErrorCode::kUsage, origin + ": the key env.name is missing");
+  return name;
 }
 
 std::string env_name(const Recipe& recipe) {
-  return env_name_in(recipe.yaml, recipe.name + std::string(".yaml"));
+  return env_name_in(recipe.yaml, recipe.name + ".yaml");
 }
 
 std::string summary(const Recipe& recipe) {
-  const std::string text = recipe.yaml;
+  const std::string& text = recipe.yaml;
   const std::string line = text.substr(0, end_of_first_line(text) - 1);
   return line.starts_with("# ") ? line.substr(2) : "";
 }
 
 std::string settings(const Recipe& recipe) {
-  const std::string text = recipe.yaml;
+  const std::string& text = recipe.yaml;
   return summary(recipe).empty() ? text : text.substr(end_of_first_line(text));
 }
 
 Config load_run_config(const Registry& registry, const std::string& what, bool plain,
-                       const std::vector<std::string>& overrides) {
-  Config config = base_config(registry, what, plain);
+                       const std::vector<std::string>& overrides, const Algorithms& algorithms) {
+  Config config = Sources(registry, algorithms, value_among(overrides, "algo")).find(what, plain);
   for (const std::string& assignment : overrides) apply_setting(config, assignment);
   return config;
 }

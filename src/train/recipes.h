@@ -1,4 +1,4 @@
-// The settings that ship with the program, one YAML file per recipe in configs/, built in.
+// Recipes, and the settings of a run that one of them begins with.
 #pragma once
 
 #include <string>
@@ -9,12 +9,6 @@
 
 namespace flotilla {
 
-struct Recipe {
-  const char* name;
-  const char* yaml;
-};
-const std::vector<Recipe>& recipes();
-const Recipe* find_recipe(const std::string& name);  // null: there is none
 std::string env_name(const Recipe& recipe);
 // Of which environment settings are. Throws Error(kUsage).
 std::string env_name_in(const std::string& yaml, const std::string& origin);
@@ -28,9 +22,11 @@ void apply_setting(Config& config, const std::string& assignment);
 
 // The config of a run: `what` is a recipe, an environment or a YAML file; then come the overrides
 // "key=value". With `plain`, the name of an environment means its defaults even where a recipe has
-// the same name. Throws Error(kUsage) "did you mean".
+// the same name. Its keys are those of the environment and of one algorithm: keys of another one
+// are refused. Throws Error(kUsage) "did you mean".
 Config load_run_config(const Registry& registry, const std::string& what, bool plain,
-                       const std::vector<std::string>& overrides);
+                       const std::vector<std::string>& overrides,
+                       const Algorithms& algorithms = built_in_algorithms());
 const EnvType& env_of(const Registry& registry, const Config& config);
 
 }  // namespace flotilla

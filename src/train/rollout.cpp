@@ -46,8 +46,12 @@ Rollout::Rollout(ArenaLayout& layout, const EnvSpec& spec, int num_envs, int hor
   actions_id_ = layout.add<std::byte>("actions", 1, rows * action_bytes);
   // The choices of a discrete space are their own latents.
   if (spec.action.is_box()) latent_id_ = layout.add<std::byte>("latent", 1, rows * action_bytes);
-  if (spec.has_mask)
-    mask_id_ = layout.add<uint8_t>("mask", 1, (rows + n) * spec.action.mask_size());
+  const size_t choices = spec.action.mask_size();
+  if (spec.masked()) mask_id_ = layout.add<uint8_t>("mask", 1, (rows + n) * choices);
+  if (spec.has_mask && spec.has_advice) {
+    legal_id_ = layout.add<uint8_t>("legal", 1, n * choices);
+    advice_id_ = layout.add<uint8_t>("advice", 1, n * choices);
+  }
   reward_id_ = layout.add<float>("reward", 1, rows);
   logprob_id_ = layout.add<float>("logprob", 1, rows);
   value_id_ = layout.add<float>("value", 1, rows);
@@ -67,7 +71,11 @@ void Rollout::attach(const Arena& arena) {
   obs = arena.view(obs_id_).row(0);
   actions_ = arena.view(actions_id_).row(0);
   latent = spec_.action.is_box() ? arena.view(latent_id_).row(0) : actions_;
-  mask = spec_.has_mask ? arena.view(mask_id_).row(0) : nullptr;
+  mask = spec_.masked() ? arena.view(mask_id_).row(0) : nullptr;
+  if (spec_.has_mask && spec_.has_advice) {
+    legal_ = arena.view(legal_id_).row(0);
+    advice_ = arena.view(advice_id_).row(0);
+  }
   reward = arena.view(reward_id_).row(0);
   logprob = arena.view(logprob_id_).row(0);
   value = arena.view(value_id_).row(0);
@@ -84,12 +92,15 @@ void Rollout::attach(const Arena& arena) {
 
 StepView Rollout::view(int step) const {
   const size_t first = row(step, 0), next = row(step + 1, 0);
+  const bool both = legal_ != nullptr;
+  uint8_t* own = mask == nullptr ? nullptr : mask + next * spec_.action.mask_size();
   return {.obs = obs + next * spec_.obs.row_bytes(),
           .reward = reward + first,
           .terminated = terminated + first,
           .truncated = truncated + first,
           .valid = valid + first,
-          .mask = mask == nullptr ? nullptr : mask + next * spec_.action.mask_size(),
+          .mask = both ? legal_ : (spec_.has_mask ? own : nullptr),
+          .advice = both ? advice_ : (spec_.has_advice ? own : nullptr),
           .final_obs = step_final_obs_,
           .episode_return = episode_return_,
           .episode_length = episode_length_,
@@ -100,11 +111,19 @@ StepView Rollout::first_view() const {
   StepView first = view(0);
   const size_t spare = row(horizon_, 0);
   first.obs = obs;
-  first.mask = mask;
+  if (legal_ == nullptr && spec_.has_mask) first.mask = mask;
+  if (legal_ == nullptr && spec_.has_advice) first.advice = mask;
   first.terminated = terminated + spare;
   first.truncated = truncated + spare;
   first.valid = valid + spare;
   return first;
+}
+
+void Rollout::open_choices(int step, Span envs) const {
+  if (legal_ == nullptr) return;
+  const StepView latest{.mask = legal_, .advice = advice_};
+  uint8_t* rows = mask + row(step, 0) * spec_.action.mask_size();
+  flotilla::open_choices(spec_, latest, envs, rows);
 }
 
 std::byte* Rollout::actions(int step) const {
@@ -150,12 +169,30 @@ std::vector<Episode> Rollout::take_episodes() {
   return std::exchange(episodes_, {});
 }
 
-void Rollout::require_finite() const {
-  const auto refuse = [this](size_t at, const char* field, float number) {
+Batch Rollout::batch(const BatchNeeds& needs, const float* rewards, float epsilon) const {
+  const auto if_needed = [](bool needed, const float* numbers) {
+    return needed ? numbers : nullptr;
+  };
+  return {.trajectory = {.steps = horizon_,
+                         .envs = num_envs_,
+                         .reward = rewards,
+                         .terminated = terminated,
+                         .truncated = truncated,
+                         .valid = valid,
+                         .value = if_needed(needs.values, value),
+                         .final_value = if_needed(needs.values, final_value),
+                         .last_value = if_needed(needs.values, last_value)},
+          .samples = {.obs = obs, .mask = mask, .latent = latent, .epsilon = epsilon},
+          .logprob = if_needed(needs.logprob, logprob)};
+}
+
+void Rollout::require_finite(int first_env) const {
+  const auto refuse = [&](size_t at, const char* field, float number) {
     const size_t n = static_cast<size_t>(num_envs_);
-    throw Error(ErrorCode::kNumeric,
-                fmt::format("env {} of '{}': {} is {} at step {} of the rollout", at % n,
-                            spec_.name, field, number, at / n));
+    throw Error(
+        ErrorCode::kNumeric,
+        fmt::format("env {} of '{}': {} is {} at step {} of the rollout",
+                    static_cast<size_t>(first_env) + at % n, spec_.name, field, number, at / n));
   };
   const auto count = static_cast<size_t>(rows());
   for (size_t i = 0; i < count; ++i) {

@@ -3,14 +3,15 @@
 //
 // Arrays are flat, row t * num_envs + i; observations and masks have one step more, for what
 // follows the last one. The last observations of truncated episodes go into a pool, for only
-// they are needed besides.
+// they are needed besides. Where an env has only a mask or only advice, it writes it where the
+// policy reads it; where it has both, open_choices() makes one of them.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "flotilla/algo/ppo.h"
+#include "flotilla/algo/learner.h"
 #include "flotilla/env/vec_env.h"
 
 namespace flotilla {
@@ -56,6 +57,10 @@ class Rollout {
   StepView first_view() const;
   std::byte* actions(int step) const;
 
+  // Writes `mask` of these envs, which must be done before a policy acts on the observations before
+  // `step`, where the env has a mask and advice; elsewhere it is there already.
+  void open_choices(int step, Span envs) const;
+
   // Makes the observations that follow the last step the first of the next rollout.
   void carry_over();
   // Takes what is needed of the episodes that ended at this step.
@@ -63,13 +68,16 @@ class Rollout {
   // In the order of steps and envs.
   std::vector<Episode> take_episodes();
 
+  // What a learner sees of it, of rewards that may be scaled. `epsilon`: with which it was drawn.
+  Batch batch(const BatchNeeds& needs, const float* rewards, float epsilon) const;
+
   // Throws Error(kNumeric) that names env, field and step of the first reward or observation that
-  // is not finite.
-  void require_finite() const;
+  // is not finite. Row i belongs to env first_env + i.
+  void require_finite(int first_env = 0) const;
 
   // Public arrays, by row.
   std::byte *obs = nullptr, *latent = nullptr;
-  uint8_t* mask = nullptr;  // null where the env has none
+  uint8_t* mask = nullptr;  // choices that are legal and advised; null where all are open
   float *reward = nullptr, *logprob = nullptr, *value = nullptr, *final_value = nullptr;
   float* last_value = nullptr;  // by env
   uint8_t *terminated = nullptr, *truncated = nullptr, *valid = nullptr;
@@ -85,8 +93,9 @@ class Rollout {
   FieldId<float> reward_id_, logprob_id_, value_id_, final_value_id_, last_value_id_;
   FieldId<float> episode_return_id_, metrics_id_;
   FieldId<int32_t> episode_length_id_;
-  FieldId<uint8_t> terminated_id_, truncated_id_, valid_id_, mask_id_;
+  FieldId<uint8_t> terminated_id_, truncated_id_, valid_id_, mask_id_, legal_id_, advice_id_;
   std::byte *actions_ = nullptr, *step_final_obs_ = nullptr;
+  uint8_t *legal_ = nullptr, *advice_ = nullptr;  // of the latest step, where the env has both
   float *episode_return_ = nullptr, *metrics_ = nullptr;
   int32_t* episode_length_ = nullptr;
   std::vector<Episode> episodes_;

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
+#include "flotilla/core/json.h"
 #include "flotilla/core/log.h"
 #include "flotilla/core/system.h"
 #include "flotilla/core/version.h"
@@ -73,9 +73,10 @@ int64_t choose_step(const std::vector<int64_t>& steps, std::optional<int64_t> fr
                                              *from_step, fmt::join(steps, ", ")));
 }
 
-Config read_config(const Registry& registry, const RunDirectory& directory) {
+Config read_config(const Registry& registry, const Algorithms& algorithms,
+                   const RunDirectory& directory) {
   try {
-    return load_run_config(registry, directory.file(kConfig), true, {});
+    return load_run_config(registry, directory.file(kConfig), true, {}, algorithms);
   } catch (const Error& error) {
     throw Error(ErrorCode::kData, error.what());
   }
@@ -118,17 +119,17 @@ void Run::set_up() {
 }
 
 std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& path,
-                                 const Adjust& adjust, std::optional<int64_t> from_step) {
+                                 const Adjust& adjust, std::optional<int64_t> from_step,
+                                 const Algorithms& algorithms) {
   auto directory = std::make_unique<RunDirectory>(path, RunDirectory::Mode::kExisting);
-  if (directory->holds("search.yaml")) {
-    throw Error(ErrorCode::kUsage, "'" + path +
-                                       "' is no run but a search over workflows: go on with "
-                                       "flotilla ENV search --resume " +
-                                       path);
+  for (const ForeignDirectory& kind : registry.foreign_directories()) {
+    if (!directory->holds(kind.file)) continue;
+    throw Error(ErrorCode::kUsage, "'" + path + "' is no run but " + kind.what + ": go on with " +
+                                       kind.resume + " " + path);
   }
-  Config config = read_config(registry, *directory);
+  Config config = read_config(registry, algorithms, *directory);
   if (adjust) adjust(config);
-  const RunConfig run(env_of(registry, config), config);
+  const RunConfig run(env_of(registry, config), config, algorithms);
   const Checkpoints checkpoints(path);
   const std::vector<int64_t> steps = checkpoints.steps();
   if (steps.empty()) {  // stopped before it had begun
@@ -165,9 +166,9 @@ void Run::go_on_from(int64_t step, const CheckpointState& state) {
   earlier_s_ = trainer_->progress().wall_s;
   best_ = state.best;
   saved_step_ = step;
-  if (state.kernel != trainer_->kernel()) {
+  if (state.implementation != trainer_->implementation()) {
     log::warn("another kernel than before: results may differ",
-              {{"before", state.kernel}, {"now", trainer_->kernel()}});
+              {{"before", state.implementation}, {"now", trainer_->implementation()}});
   }
   was_finished_ = finished() && directory_->holds(kSummary);
   if (was_finished_) return;
@@ -304,11 +305,10 @@ void Run::fail(const Error& error) const {
 // For people who read what became of a run; nothing depends on it.
 void Run::record(const std::string& event) const {
   directory_->require_in_place();
-  nlohmann::ordered_json json = {
-      {"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
-      {"event", event},
-      {"step", trainer_->progress().steps},
-      {"version", kVersionLine}};
+  Json json = {{"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+               {"event", event},
+               {"step", trainer_->progress().steps},
+               {"version", kVersionLine}};
   if (event == "resume") json["changes"] = changes_;
   AppendFile file(directory_->file(kHistory));
   file.append(json.dump() + "\n");

@@ -42,7 +42,8 @@ class Run {
   using Adjust = std::function<void(Config&)>;
   static std::unique_ptr<Run> resume(const Registry& registry, const std::string& directory,
                                      const Adjust& adjust = {},
-                                     std::optional<int64_t> from_step = std::nullopt);
+                                     std::optional<int64_t> from_step = std::nullopt,
+                                     const Algorithms& algorithms = built_in_algorithms());
 
   // Trains until a limit or an early stop; `after` sees every update.
   using AfterUpdate = std::function<void(const Progress&)>;

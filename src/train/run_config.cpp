@@ -36,7 +36,7 @@ Schema RunConfig::vec_schema() {
   return schema;
 }
 
-Schema RunConfig::schema(const EnvType& type) {
+Schema RunConfig::schema(const EnvType& type, const Algorithm& algorithm) {
   Schema schema;
   schema.choice("env.name", type.name, {type.name}, "the environment");
   schema.include("env", type.schema);
@@ -47,12 +47,12 @@ Schema RunConfig::schema(const EnvType& type) {
       .integer("epochs", 0, {0, INT64_MAX}, "rollouts, each with its update; 0: no limit")
       .number("duration_s", 0, {0, 1e9}, "seconds of wall time; 0: no limit")
       .integer("horizon", 128, {1, 1'000'000}, "steps of each env between updates")
-      .choice("algo", "ppo", {"ppo"}, "the learning algorithm")
+      .choice("algo", algorithm.name, {algorithm.name}, "the learning algorithm")
       .choice("policy", "auto", {"auto", "fused", "torch"}, "what carries out the network")
       .choice("device", "cpu", {"cpu", "cuda"}, "where the network runs")
       .boolean("normalise_reward", false, "divide rewards by the deviation of the return");
   schema.include("net", NetworkSpec::schema());
-  schema.include("ppo", PpoOptions::schema());
+  schema.include(algorithm.name, algorithm.schema);
   schema.include("eval", EvalOptions::schema());
   schema
       .integer("checkpoint.every", 0, {0, INT64_MAX},
@@ -65,8 +65,12 @@ Schema RunConfig::schema(const EnvType& type) {
   return schema;
 }
 
-RunConfig::RunConfig(const EnvType& type, const Config& config)
-    : type(type), config(config), env_config(config.part("env", type.schema)) {
+RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms& algorithms)
+    : type(type),
+      algorithm(algorithms.find(config.get_text("algo"))),
+      config(config),
+      env_config(config.part("env", type.schema)),
+      algo_config(config.part(algorithm.name, algorithm.schema)) {
   vec = VecOptions::from(config);
   threads = vec.threads;
   if (config.get_integer("groups") == 0) vec.groups = groups_worth(type, vec);
@@ -80,17 +84,16 @@ RunConfig::RunConfig(const EnvType& type, const Config& config)
   seed = static_cast<uint64_t>(config.get_integer("seed"));
   limits = {.steps = config.get_integer("steps"),
             .episodes = config.get_integer("episodes"),
-            .epochs = config.get_integer("epochs"),
+            .updates = config.get_integer("epochs"),
             .duration_s = config.get_number("duration_s")};
-  if (limits.steps == 0 && limits.episodes == 0 && limits.epochs == 0 && limits.duration_s == 0) {
+  if (limits.steps == 0 && limits.episodes == 0 && limits.updates == 0 && limits.duration_s == 0) {
     throw Error(ErrorCode::kUsage, "one of steps, episodes, epochs and duration_s must be above 0");
   }
-  algo = config.get_text("algo");
   policy = config.get_text("policy");
   device = config.get_text("device");
   normalise_reward = config.get_boolean("normalise_reward");
-  ppo = PpoOptions::from(config, "ppo.");
-  network = NetworkSpec::from(config, "net.", type.make_kernel(env_config, vec.time_limit)->spec());
+  spec = type.spec(env_config, vec.time_limit);
+  network = NetworkSpec::from(config, "net.", spec);
   eval = EvalOptions::from(config, "eval.", seed);
   eval.vec = vec;
   checkpoint = {.every = config.get_integer("checkpoint.every"),
@@ -101,7 +104,7 @@ RunConfig::RunConfig(const EnvType& type, const Config& config)
     throw Error(ErrorCode::kUsage, fmt::format("horizon {} x num_envs {} is more than {} rows",
                                                horizon, vec.num_envs, kMaxRows));
   }
-  ppo.validate(rows, network);
+  algorithm.validate(algo_config, rows, network);
 }
 
 }  // namespace flotilla

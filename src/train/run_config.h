@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "flotilla/algo/ppo.h"
+#include "flotilla/algo/algorithms.h"
 #include "flotilla/core/config.h"
 #include "flotilla/env/registry.h"
 #include "flotilla/env/vec_env.h"
@@ -14,8 +14,7 @@ namespace flotilla {
 
 struct RunLimits {
   // The run ends with the first update that reaches one of them; 0: no such limit.
-  int64_t steps = 0, episodes = 0;
-  int64_t epochs = 0;  // rollouts with their updates
+  int64_t steps = 0, episodes = 0, updates = 0;
   double duration_s = 0;
 };
 
@@ -28,24 +27,27 @@ struct CheckpointOptions {
 
 // Everything a run needs to know, taken from a validated config.
 struct RunConfig {
-  RunConfig(const EnvType& type, const Config& config);
+  RunConfig(const EnvType& type, const Config& config,
+            const Algorithms& algorithms = built_in_algorithms());
 
   const EnvType& type;
-  Config config;      // all keys, effective values
-  Config env_config;  // those of the environment alone
+  const Algorithm& algorithm;
+  Config config;       // all keys, effective values
+  Config env_config;   // those of the environment alone
+  Config algo_config;  // those of the algorithm alone
+  EnvSpec spec;        // of the environment, with these settings
   VecOptions vec;
   int threads = 1;  // of the learner, and of the threads back end
   int horizon = 128;
   uint64_t seed = 0;
   RunLimits limits;
-  std::string algo, policy, device;
+  std::string policy, device;
   bool normalise_reward = false;
-  PpoOptions ppo;
   NetworkSpec network;
   EvalOptions eval;
   CheckpointOptions checkpoint;
 
-  static Schema schema(const EnvType& type);
+  static Schema schema(const EnvType& type, const Algorithm& algorithm = default_algorithm());
   static Schema vec_schema();  // of VecOptions, with the defaults of runs
   static constexpr int64_t kSteps = 1'000'000;
 };

@@ -10,10 +10,8 @@
 namespace flotilla {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // A run that saw no episode end has no return.
-nlohmann::ordered_json return_json(const Progress& progress, double value) {
+Json return_json(const Progress& progress, double value) {
   if (progress.episodes == 0) return nullptr;
   return value;
 }
@@ -28,31 +26,27 @@ Json best_json(const std::optional<BestEvaluation>& best) {
 std::string run_header(const RunConfig& run, const RunShape& shape) {
   const std::string workers =
       shape.workers > 0 ? ", " + counted(shape.workers, "worker") : std::string();
-  return fmt::format(
-      "{} x {}, {} back end{}, {}; {}, {}-{} {}{}, {} (policy={}); seed {}", shape.num_envs,
-      run.type.name, shape.backend, workers, counted(shape.threads, "thread"), run.algo,
-      run.network.inputs, fmt::join(run.network.hidden, "-"),
-      run.network.activation == Activation::kTanh ? "tanh" : "relu",
-      run.network.shared ? " shared" : "", shape.policy_kernel, run.policy, run.seed);
+  return fmt::format("{} x {}, {} back end{}, {}; {}, {}-{} {}{}, {} (policy={}); seed {}",
+                     shape.num_envs, run.type.name, shape.backend, workers,
+                     counted(shape.threads, "thread"), run.algorithm.name, run.network.inputs,
+                     fmt::join(run.network.hidden, "-"),
+                     run.network.activation == Activation::kTanh ? "tanh" : "relu",
+                     run.network.shared ? " shared" : "", shape.policy.name, run.policy, run.seed);
 }
 
-nlohmann::ordered_json machine_json(const RunShape& shape) {
-  nlohmann::ordered_json json = {{"cpu", cpu_model()}, {"cores", cpu_count()},
-                                 {"gpu", nullptr},     {"compiler", __VERSION__},
-                                 {"torch", nullptr},   {"blas_kernel", nullptr}};
-  // "torch 1.13.0 cpu, OpenBLAS SkylakeX"
-  const std::string& kernel = shape.policy_kernel;
-  if (!kernel.starts_with("torch ")) return json;
-  const size_t version = kernel.find(' ') + 1, comma = kernel.find(", ");
-  json["torch"] = kernel.substr(version, kernel.find(' ', version) - version);
-  if (comma != std::string::npos) json["blas_kernel"] = kernel.substr(comma + 2);
-  if (const std::string gpu = gpu_model(); kernel.ends_with(" cuda") && !gpu.empty()) {
-    json["gpu"] = gpu;
+Json machine_json(const RunShape& shape) {
+  Json json = {{"cpu", cpu_model()},      {"cores", cpu_count()}, {"gpu", nullptr},
+               {"compiler", __VERSION__}, {"torch", nullptr},     {"blas_kernel", nullptr}};
+  const Implementation& policy = shape.policy;
+  if (!policy.torch.empty()) json["torch"] = policy.torch;
+  if (!policy.matrix_library.empty()) json["blas_kernel"] = policy.matrix_library;
+  if (policy.memory == Memory::kCuda) {
+    if (const std::string gpu = gpu_model(); !gpu.empty()) json["gpu"] = gpu;
   }
   return json;
 }
 
-nlohmann::ordered_json eval_json(const Evaluation& eval, const EnvSpec& env) {
+Json eval_json(const Evaluation& eval, const EnvSpec& env) {
   Json metrics = Json::object();
   for (size_t i = 0; i < eval.metrics.size(); ++i) metrics[env.metrics[i]] = eval.metrics[i];
   return {{"episodes", eval.episodes},
@@ -63,17 +57,16 @@ nlohmann::ordered_json eval_json(const Evaluation& eval, const EnvSpec& env) {
           {"metrics", metrics}};
 }
 
-nlohmann::ordered_json summary_json(const RunConfig& run, const Trainer& trainer,
-                                    const Evaluation& eval,
-                                    const std::optional<BestEvaluation>& best, double wall_s) {
+Json summary_json(const RunConfig& run, const Trainer& trainer, const Evaluation& eval,
+                  const std::optional<BestEvaluation>& best, double wall_s) {
   const Progress& progress = trainer.progress();
   const RunShape shape = trainer.shape();
   const Timing timing = trainer.timing();
   return {{"domain", run.type.name},
-          {"algo", run.algo},
+          {"algo", run.algorithm.name},
           {"backend", shape.backend},
-          {"policy", shape.fused ? "fused" : "torch"},
-          {"kernel", shape.policy_kernel},
+          {"policy", shape.policy.kind},
+          {"kernel", shape.policy.name},
           {"device", run.device},
           {"num_envs", shape.num_envs},
           {"workers", shape.workers},

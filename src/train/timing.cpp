@@ -11,11 +11,11 @@ namespace {
 constexpr double kMuch = 0.3;
 
 std::string advice_on_update(const RunShape& shape) {
-  if (!shape.fused) return "use policy=fused if the network allows it";
+  if (!shape.fused()) return "use policy=fused if the network allows it";
   if (shape.threads < shape.cores) {
     return fmt::format("raise threads from {} towards the {} cores", shape.threads, shape.cores);
   }
-  return "lower ppo.epochs or make the network smaller, if learning allows it";
+  return shape.faster_updates + " or make the network smaller, if learning allows it";
 }
 
 std::string advice_on_steps(const RunShape& shape) {
@@ -91,10 +91,11 @@ std::string bottleneck(const Timing& timing, const RunShape& shape) {
       {timing.stage_s, "the common stage of the environments",
        shape.threads < shape.cores
            ? fmt::format("raise threads from {} towards the {} cores", shape.threads, shape.cores)
-           : "make what it calls cheaper: the oracle of dvrp has keys for that (env.oracle)"},
+           : "make what it calls cheaper" +
+                 (shape.stage_hint.empty() ? std::string() : ": " + shape.stage_hint)},
       {timing.infer_s, "acting",
-       shape.fused ? "use more envs per step (num_envs), up to some hundreds"
-                   : "use policy=fused if the network allows it, or raise num_envs"},
+       shape.fused() ? "use more envs per step (num_envs), up to some hundreds"
+                     : "use policy=fused if the network allows it, or raise num_envs"},
       {timing.wait_s, "waiting for other threads or workers",
        shape.backend == "processes" ? "give workers slower environments or use backend=threads"
                                     : "lower threads or raise num_envs"},

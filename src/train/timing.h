@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "flotilla/core/serial.h"
+#include "flotilla/nn/policy.h"
 
 namespace flotilla {
 
 struct Timing {
   double step_s = 0;       // environments, each on its own
-  double stage_s = 0;      // what batched ones do together, such as a call of an oracle
+  double stage_s = 0;      // what batched ones do together
   double infer_s = 0;      // the policy acting
   double wait_s = 0;       // of the calling thread for the others
   double advantage_s = 0;  // GAE
@@ -31,9 +32,13 @@ struct Timing {
 };
 
 struct RunShape {
-  std::string backend, policy_kernel;
+  std::string backend;
+  Implementation policy;
+  std::string faster_updates;  // Algorithm::faster
   int num_envs = 0, threads = 1, workers = 0, cores = 1;
-  bool fused = true;
+  std::string stage_hint = {};  // of the environment, see EnvType
+
+  bool fused() const { return policy.kind == "fused"; }
 };
 
 // One sentence: what most of the time goes into, and what to change.

@@ -20,19 +20,19 @@ double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - sta
 
 Trainer::Trainer(const RunConfig& run) : run_(run) {
   ArenaLayout layout;
-  const EnvSpec spec = run.type.make_kernel(run.env_config, run.vec.time_limit)->spec();
-  rollout_ = std::make_unique<Rollout>(layout, spec, run.vec.num_envs, run.horizon);
+  rollout_ = std::make_unique<Rollout>(layout, run.spec, run.vec.num_envs, run.horizon);
   policy_ = make_policy(
       run.network,
       {.kind = run.policy, .device = run.device, .parts = run.threads, .seed = run.seed});
   vec_ = make_vec_env(run.type, run.env_config, run.vec, layout);
   rollout_->attach(vec_->arena());
   if (vec_->team() == nullptr) own_pool_ = std::make_unique<ThreadPool>(run.threads);
-  collector_ = std::make_unique<Collector>(*vec_, *rollout_, *policy_, run.seed);
-  ppo_ = std::make_unique<Ppo>(*policy_, pool(), run.ppo, run.seed);
+  collector_ =
+      std::make_unique<Collector>(*vec_, *rollout_, *policy_, run.algorithm.needs, run.seed);
+  learner_ = run.algorithm.make(run.algo_config, *policy_, pool(), run.seed);
   if (run.normalise_reward) {
     policy_->reward_normaliser() =
-        RewardNormaliser(static_cast<size_t>(run.vec.num_envs), run.ppo.gamma);
+        RewardNormaliser(static_cast<size_t>(run.vec.num_envs), learner_->gamma());
   }
   collector_->reset();
   start_ns_ = now_ns();
@@ -49,7 +49,7 @@ double Trainer::fraction() const {
   };
   consider(static_cast<double>(progress_.steps), static_cast<double>(run_.limits.steps));
   consider(static_cast<double>(progress_.episodes), static_cast<double>(run_.limits.episodes));
-  consider(static_cast<double>(progress_.updates), static_cast<double>(run_.limits.epochs));
+  consider(static_cast<double>(progress_.updates), static_cast<double>(run_.limits.updates));
   consider(progress_.wall_s, run_.limits.duration_s);
   return std::min(most, 1.0);
 }
@@ -70,13 +70,14 @@ void Trainer::set_crash_dir(const std::string& path) {
 }
 
 void Trainer::iterate() {
-  const double progress = progress_.fraction;
+  const LearnProgress progress{.fraction = progress_.fraction,
+                               .updates = static_cast<uint64_t>(progress_.updates)};
   const uint64_t waited = pool().waited_ns();
   const StageTime staged = vec_->stage_time();
-  const auto epsilon = static_cast<float>(ppo_->epsilon(progress));
+  const auto epsilon = static_cast<float>(learner_->epsilon(progress.fraction));
   collector_->collect(epsilon);
   progress_.env_failures += static_cast<int64_t>(vec_->take_failures().size());
-  rollout_->require_finite();
+  rollout_->require_finite(vec_->first_env());
   const Collector::Times times = collector_->take_times();
   const StageTime stage = vec_->stage_time() - staged;
   const double wait_s = static_cast<double>(pool().waited_ns() - waited) * 1e-9 - stage.waited_s;
@@ -87,22 +88,9 @@ void Trainer::iterate() {
   note_episodes();
   scale_rewards();
 
-  const PpoBatch batch{
-      .trajectory = {.steps = run_.horizon,
-                     .envs = run_.vec.num_envs,
-                     .reward = run_.normalise_reward ? scaled_reward_.data() : rollout_->reward,
-                     .terminated = rollout_->terminated,
-                     .truncated = rollout_->truncated,
-                     .valid = rollout_->valid,
-                     .value = rollout_->value,
-                     .final_value = rollout_->final_value,
-                     .last_value = rollout_->last_value},
-      .samples = {.obs = rollout_->obs,
-                  .mask = rollout_->mask,
-                  .latent = rollout_->latent,
-                  .epsilon = epsilon},
-      .logprob = rollout_->logprob};
-  progress_.update = ppo_->learn(batch, progress);
+  const float* rewards = run_.normalise_reward ? scaled_reward_.data() : rollout_->reward;
+  progress_.update =
+      learner_->learn(rollout_->batch(run_.algorithm.needs, rewards, epsilon), progress);
   timing_.advantage_s += progress_.update.advantage_s;
   timing_.update_s += progress_.update.update_s;
   if (run_.network.normalise_obs) {
@@ -145,6 +133,7 @@ void Trainer::save(Writer& writer) const {
   policy_->obs_normaliser().save(writer);
   policy_->reward_normaliser().save(writer);
   vec_->save(writer);
+  learner_->save(writer);
 }
 
 void Trainer::load(Reader& reader) {
@@ -162,10 +151,10 @@ void Trainer::load(Reader& reader) {
   policy_->obs_normaliser().load(reader);
   policy_->reward_normaliser().load(reader);
   vec_->load(reader, rollout_->first_view());
+  learner_->load(reader);
   progress_ = progress;
   timing_ = timing;
   collector_->set_steps(env_steps);
-  ppo_->set_updates(static_cast<uint64_t>(progress.updates));
   earlier_s_ = progress.wall_s;
   start_ns_ = now_ns();
   average_recent();
@@ -246,7 +235,7 @@ void Trainer::scale_rewards() {
 
 Evaluation Trainer::evaluate(bool may_stop) {
   if (evaluator_ == nullptr) {
-    evaluator_ = std::make_unique<Evaluator>(run_.type, run_.env_config, run_.eval);
+    evaluator_ = std::make_unique<Evaluator>(run_.type, run_.env_config, run_.eval, run_.spec);
   }
   if (evaluator_->memory() != nullptr) evaluator_->memory()->set_knowledge(knowledge());
   const Evaluation result = evaluator_->play(*policy_, may_stop);
@@ -270,20 +259,21 @@ Timing Trainer::timing() const {
   return timing;
 }
 
-std::string Trainer::kernel() const {
+std::string Trainer::implementation() const {
   const std::string stage = vec_->stage_name();
-  return stage.empty() ? policy_->kernel() : policy_->kernel() + "; " + stage;
+  return policy_->implementation().name + (stage.empty() ? "" : "; " + stage);
 }
 
 RunShape Trainer::shape() const {
   const bool processes = run_.vec.backend == Backend::kProcesses;
   return {.backend = run_.config.get_text("backend"),
-          .policy_kernel = policy_->kernel(),
+          .policy = policy_->implementation(),
+          .faster_updates = run_.algorithm.faster,
           .num_envs = run_.vec.num_envs,
           .threads = run_.threads,
           .workers = processes ? run_.vec.workers : 0,
           .cores = cpu_count(),
-          .fused = policy_->kernel().starts_with("fused")};
+          .stage_hint = run_.type.stage_hint};
 }
 
 }  // namespace flotilla

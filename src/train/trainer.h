@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "flotilla/algo/ppo.h"
+#include "flotilla/algo/learner.h"
 #include "flotilla/nn/policy.h"
 #include "flotilla/train/collector.h"
 #include "flotilla/train/evaluator.h"
@@ -62,9 +62,10 @@ class Trainer {
 
   Policy& policy() { return *policy_; }
   const Policy& policy() const { return *policy_; }
-  // What results depend on beside the settings: the kernel of the policy, and of what envs do
+  const Learner& learner() const { return *learner_; }
+  // What results depend on beside the settings: what carries out the policy, and what envs do
   // together.
-  std::string kernel() const;
+  std::string implementation() const;
   const Progress& progress() const { return progress_; }
   // That ended in the last iteration, in the order of steps and envs.
   const std::vector<Episode>& ended_episodes() const { return ended_; }
@@ -98,7 +99,7 @@ class Trainer {
   std::unique_ptr<Rollout> rollout_;
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<Collector> collector_;
-  std::unique_ptr<Ppo> ppo_;
+  std::unique_ptr<Learner> learner_;
   std::vector<float> scaled_reward_;
   std::vector<Episode> ended_;
   std::deque<Episode> recent_;

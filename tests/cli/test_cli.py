@@ -37,6 +37,7 @@ SUMMARY_KEYS = {"domain", "algo", "backend", "policy", "device", "num_envs", "wo
 EVAL_KEYS = {"episodes", "mean", "std", "ci95"}
 MACHINE_KEYS = {"cpu", "cores", "gpu", "compiler", "torch", "blas_kernel"}
 PLUGIN = "libflotilla_torch.so"  # beside the binary, where the build has libtorch
+COUNTER = "libflotilla_alloc_count.so"  # beside the binary, unless a sanitizer is in it
 
 
 def registered_envs():
@@ -476,6 +477,49 @@ class Check(CliTest):
         self.assertRegex(result.stdout, r"FAIL bounds +env \d of 'faulty' failed in step: threw")
         self.assertRegex(result.stdout.splitlines()[-1], r"faulty: \d of 12 checks passed")
 
+    def allocations(self, binary, **environment):
+        """What the check of allocations says."""
+        result = subprocess.run([binary, "check", "cartpole", "--steps", "30", "--json"],
+                                cwd=self.dir, env=dict(os.environ, **environment), text=True,
+                                capture_output=True, timeout=TIMEOUT_S, check=True)
+        self.assertEqual(result.stderr, "")
+        checks = {check["name"]: check for check in json.loads(result.stdout)["checks"]}
+        self.assertTrue(checks["no allocation"]["passed"])
+        return checks["no allocation"]["detail"]
+
+    def test_allocations_are_counted(self):
+        if not (BINARY.parent / COUNTER).exists():
+            self.assertEqual(self.allocations(BINARY), "not counted under a sanitizer")
+            return
+        self.assertEqual(self.allocations(BINARY), "none in 30 steps, serial and threads")
+        # Where it is loaded already, nothing is started anew.
+        self.assertEqual(self.allocations(BINARY, LD_PRELOAD=str(BINARY.parent / COUNTER)),
+                         "none in 30 steps, serial and threads")
+
+    def test_without_what_counts_the_check_says_so(self):
+        if not (BINARY.parent / COUNTER).exists():
+            self.skipTest("not in this build")
+        with tempfile.TemporaryDirectory() as folder:
+            alone = Path(folder) / "bin" / "flotilla"
+            alone.parent.mkdir()
+            shutil.copy(BINARY, alone)
+            self.assertEqual(self.allocations(alone), f"not counted: no {COUNTER} beside the "
+                                                      "program or in its run path")
+            spaced = Path(folder) / "a folder" / COUNTER
+            spaced.parent.mkdir()
+            shutil.copy(BINARY, spaced.parent)
+            shutil.copy(BINARY.parent / COUNTER, spaced)
+            self.assertEqual(self.allocations(spaced.parent / "flotilla"),
+                             f"not counted: {spaced} is not loaded; LD_PRELOAD does it")
+
+    def test_the_program_leaves_allocating_to_the_standard_library(self):
+        if not (BINARY.parent / COUNTER).exists():
+            self.skipTest("not in this build")
+        def symbols(path):
+            return subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
+
+        self.assertIn("g_allocations", symbols(BINARY.parent / COUNTER))
+        self.assertNotIn("g_allocations", symbols(BINARY))
 
     def test_an_env_that_crashes_or_hangs_does_not_take_the_check_along(self):
         result = self.run_cli("check", "faulty", "fault=segv")
@@ -664,7 +708,7 @@ class Bundles(CliTest):
             self.assertIn("'env_index' is not an integer from 0 to 2147483647",
                           self.replay(self.altered(env_index=index)))
         self.assertIn("the env index is out of range",
-                      self.replay(self.altered(env_index=1_000_000)))
+                      self.replay(self.altered(env_index=1_000_000_000)))
         for name in ("seed", "time_limit"):
             self.assertIn(f"'{name}' is not an integer from 0",
                           self.replay(self.altered(**{name: -3})))
@@ -1218,6 +1262,14 @@ class Signals(CliTest):
                     self.assertEqual((process.returncode, out, err),
                                      (130, "", "flotilla: interrupted\n"))
                     self.expect_gone(workers)
+
+    def test_an_interrupted_leaderboard_ends_at_once(self):
+        policy = Path(__file__).resolve().parents[2] / "assets" / "cage2"
+        process = self.start("cage2", "leaderboard", policy, "--episodes", 1_000_000)
+        wait_for(lambda: catches_interrupts(process.pid), "start")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=3)
+        self.assertEqual((process.returncode, out, err), (130, "", "flotilla: interrupted\n"))
 
     def test_ctrl_c_of_a_terminal_reaches_the_workers_too(self):
         for layout in self.LAYOUTS[2:]:

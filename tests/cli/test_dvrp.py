@@ -470,6 +470,17 @@ class Negotiation(DvrpTest):
             _, errors = process.communicate(timeout=TIMEOUT_S)
         self.assertEqual((process.returncode, errors), (130, "flotilla: interrupted\n"))
 
+    def test_an_interrupted_judgement_ends_at_once(self):
+        self.train("--epochs", "1")
+        with subprocess.Popen([BINARY, "dvrp", "eval", "run", "--instances", "100000"],
+                              cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as process:
+            self.assertIn("run/checkpoints", process.stderr.readline())
+            self.assertIn("negotiating 100000 days", process.stderr.readline())
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual((process.returncode, errors), (130, "flotilla: interrupted\n"))
+
     def test_options_of_the_other_referee_are_refused(self):
         self.train("--epochs", "1")
         self.assertIn("--seconds is not for --referee lns",

@@ -15,7 +15,7 @@
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/rng.h"
-#include "flotilla/domains/domains.h"
+#include "flotilla/domains/classic/classic.h"
 #include "flotilla/env/random_run.h"
 
 namespace flotilla {
@@ -23,9 +23,9 @@ namespace {
 
 const Registry& registry() {
   static const Registry shipped = [] {
-    Registry r;
-    register_domains(r);
-    return r;
+    Program program;
+    register_classic(program);
+    return program.registry;
   }();
   return shipped;
 }
@@ -164,7 +164,7 @@ TEST(ProcessFaults, KillsDuringAStepAreRepeated) {
   const Config config = faulty_config();
   ArenaLayout layout;
   const EnvType& type = registry().find("faulty");
-  const EnvSpec spec = type.make_kernel(config, 0)->spec();
+  const EnvSpec spec = type.spec(config);
   const StepFields fields(layout, spec, options.num_envs, 1);
   const auto vec = make_vec_env(type, config, options, layout);
   const StepView view = fields.view(vec->arena(), 0);
@@ -272,7 +272,7 @@ TEST(ProcessFaults, AFailureIsTheOneOfItsOwnGroup) {
   options.crash_dir = testing::TempDir() + "flotilla-groups-" + std::to_string(getpid());
   const Config config = faulty_config({"fault=segv", "fault_step=3"});
   const EnvType& type = registry().find("faulty");
-  const EnvSpec spec = type.make_kernel(config, 0)->spec();
+  const EnvSpec spec = type.spec(config);
   ArenaLayout layout;
   const StepFields fields(layout, spec, 2, 1);
   const auto vec = make_vec_env(type, config, options, layout);

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <stdexcept>
 
 #include "flotilla/core/csv.h"
+#include "flotilla/core/json.h"
 #include "flotilla/core/text.h"
 #include "flotilla/env/replay.h"
 #include "flotilla/nn/safetensors.h"
@@ -213,20 +213,19 @@ class BundleInput final : public InputReader {
 
   std::vector<std::string> examples() override {
     const Config config(type_.schema);
-    const nlohmann::ordered_json bundle = {
-        {"format", "flotilla-crash-bundle"},
-        {"version", 1},
-        {"env", type_.name},
-        {"config", config.to_yaml()},
-        {"spec_sha256", type_.make_kernel(config, 0)->spec().sha256()},
-        {"time_limit", 0},
-        {"seed", 9},
-        {"env_index", 2},
-        {"episode", 1},
-        {"episode_start", 12},
-        {"steps_lost", 0},
-        {"cause", "threw: an example"},
-        {"actions", {{0}, {1}, {1}, {0}}}};
+    const Json bundle = {{"format", "flotilla-crash-bundle"},
+                         {"version", 1},
+                         {"env", type_.name},
+                         {"config", config.to_yaml()},
+                         {"spec_sha256", type_.spec(config).sha256()},
+                         {"time_limit", 0},
+                         {"seed", 9},
+                         {"env_index", 2},
+                         {"episode", 1},
+                         {"episode_start", 12},
+                         {"steps_lost", 0},
+                         {"cause", "threw: an example"},
+                         {"actions", {{0}, {1}, {1}, {0}}}};
     return {bundle.dump(1)};
   }
 

@@ -25,6 +25,10 @@ TEST(Learning, CartPoleInWorkerProcesses) {
   EXPECT_GE(score("cartpole", 6, {"backend=processes", "workers=2"}), 475);
 }
 
+TEST(Learning, CartPoleWithBfloat16) {
+  EXPECT_GE(score("cartpole", 1, {"net.precision=bf16"}), 475);
+}
+
 TEST(Learning, Pendulum) { EXPECT_GE(score("pendulum", 1), -200); }
 
 // The best possible return is 9.40.

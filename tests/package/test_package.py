@@ -151,6 +151,13 @@ class Installed(unittest.TestCase):
     def test_the_program_is_there(self):
         self.assertIn("cartpole", run(HOME / "flotilla/bin/flotilla", "list"))
 
+    def test_the_program_finds_its_files(self):
+        shown = run(HOME / "flotilla/bin/flotilla", "bench", "oracle", "--num-envs", 1, "--seconds",
+                    0.01, "--repeats", 1, "--json")
+        self.assertTrue(json.loads(shown)["same_bits"])
+        referee = HOME / "flotilla/share/flotilla/ortools_referee.py"
+        self.assertTrue(referee.is_file() and not referee.is_symlink())
+
 
 class Examples(unittest.TestCase):
     def train(self, program, env, name, *arguments):
@@ -176,6 +183,8 @@ class Examples(unittest.TestCase):
     def test_environment_conforms(self):
         shown = run(HOME / "thermostat/thermostat", "check", "thermostat")
         self.assertNotIn("FAIL", shown)
+        # The program finds what counts them in the package.
+        self.assertRegex(shown, r"(?m)^ok   no allocation  none in \d+ steps")
 
     def test_plugin_is_found(self):
         if not list((HOME / "flotilla").rglob(PLUGIN)):

@@ -9,28 +9,18 @@
 #include <string>
 #include <vector>
 
-#include "flotilla/domains/domains.h"
 #include "flotilla/env/vec_env.h"
 #include "support/build.h"
+#include "support/shipped.h"
 #include "support/test_envs.h"
 
 namespace flotilla::test {
 
-// The shipped environments and those of test_envs.h.
+// The shipped environments that the test program was linked with and those of test_envs.h.
 inline const Registry& registry() {
   static const Registry all = [] {
-    Registry made;
-    register_domains(made);
+    Registry made = shipped();
     register_test_envs(made);
-    return made;
-  }();
-  return all;
-}
-
-inline const Registry& shipped() {
-  static const Registry all = [] {
-    Registry made;
-    register_domains(made);
     return made;
   }();
   return all;
@@ -40,12 +30,6 @@ inline Config config_of(const EnvType& type, const std::vector<std::string>& ove
   Config config(type.schema);
   for (const std::string& each : overrides) config.apply_override(each);
   return config;
-}
-
-// Settings that make an env quick to step: every step of dial-a-ride routes all its requests anew.
-inline std::vector<std::string> quick(const EnvType& type) {
-  if (type.name == "dvrp") return {"customers=6", "oracle.refine=0"};
-  return {};
 }
 
 // One env's row as bytes, with what belongs to an ended episode where one ended.
@@ -62,6 +46,7 @@ inline std::string row_bytes(const EnvSpec& spec, const StepView& v, int env) {
   add(v.truncated + i, 1);
   add(v.valid + i, 1);
   if (v.mask != nullptr) add(v.mask + i * mask, mask);
+  if (v.advice != nullptr) add(v.advice + i * mask, mask);
   if (v.terminated[i] != 0 || v.truncated[i] != 0) {
     add(v.final_obs + i * obs, obs);
     add(v.episode_return + i, sizeof(float));
@@ -77,7 +62,7 @@ class Batch {
         const VecOptions& options, int steps = 1) {
     const EnvType& type = registry().find(env);
     const Config config = config_of(type, overrides);
-    const EnvSpec spec = type.make_kernel(config, options.time_limit)->spec();
+    const EnvSpec spec = type.spec(config, options.time_limit);
     ArenaLayout layout;
     fields_ = StepFields(layout, spec, options.num_envs, steps);
     vec_ = make_vec_env(type, config, options, layout);
@@ -99,7 +84,10 @@ class Batch {
     step();
   }
   void step_randomly(uint64_t seed, uint64_t step) {
-    random_actions(spec(), {0, vec_->num_envs()}, seed, step, view().mask, actions_out());
+    const Span all{0, vec_->num_envs()};
+    std::vector<uint8_t> both(static_cast<size_t>(all.end) * spec().action.mask_size());
+    random_actions(spec(), all, seed, step, open_choices(spec(), view(), all, both.data()),
+                   actions_out(), vec_->first_env());
     this->step();
   }
   // With the actions already there. Every group is waited for, also when one of them throws.

@@ -303,10 +303,20 @@ class Slopes : public Objective {
 struct Kernel {
   std::string name;
   const fused::Kernels* fused = nullptr;  // null: libtorch
+  Precision precision = Precision::kFp32;
 
   bool is_torch() const { return fused == nullptr; }
 };
 inline void PrintTo(const Kernel& kernel, std::ostream* out) { *out << kernel.name; }
+
+// The fused kernels with factors of bfloat16.
+inline std::vector<Kernel> bf16_kernels() {
+  std::vector<Kernel> all;
+  for (const fused::Kernels* kernels : fused::compiled_kernels(Precision::kBf16)) {
+    all.push_back({kernels->name + std::string("_bf16"), kernels, Precision::kBf16});
+  }
+  return all;
+}
 
 inline std::vector<Kernel> every_kernel() {
   std::vector<Kernel> all;
@@ -331,9 +341,9 @@ inline void fill(ObsNormaliser& normaliser, const NetworkSpec& spec) {
   normaliser.update(rows.data(), kRows, nullptr);
 }
 
-inline std::unique_ptr<Policy> make_on(const Kernel& kernel, const NetworkSpec& spec,
-                                       uint64_t seed = 3) {
+inline std::unique_ptr<Policy> make_on(const Kernel& kernel, NetworkSpec spec, uint64_t seed = 3) {
   constexpr int kParts = 3;
+  spec.precision = kernel.precision;
   std::unique_ptr<Policy> policy;
   if (kernel.is_torch()) {
     PolicyOptions options{.kind = "torch", .parts = kParts, .seed = seed};

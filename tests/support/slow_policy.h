@@ -14,6 +14,7 @@
 
 #include "flotilla/core/rng.h"
 #include "flotilla/nn/policy.h"
+#include "support/learn.h"
 
 namespace flotilla::test {
 
@@ -143,34 +144,35 @@ class SlowPolicy {
   // ---- backward ---------------------------------------------------------------------------------
 
   // Adds the gradient of d.logprob * logprob + d.entropy * entropy + d.value * value.
-  void add_gradient(const Row& row, const Seen& d, Part part, Named& gradient) const {
-    if (part != Part::kCritic) {
+  void add_gradient(const Row& row, const Seen& d, Nets nets, Named& gradient) const {
+    if (nets != Nets::kCritic) {
       const std::vector<Vector> trace = forward("actor", row.obs);
       backward("actor", trace, actor_slopes(trace.back(), row, d, gradient), gradient);
     }
-    if (part != Part::kActor) {
+    if (nets != Nets::kActor) {
       backward("critic", forward("critic", row.obs), {d.value}, gradient);
     }
   }
 
   // The whole gradient over the rows `chosen`, and what the objective adds up.
-  Named gradient(const Samples& samples, std::span<const int32_t> chosen, Part part,
+  Named gradient(const Samples& samples, std::span<const int32_t> chosen, Nets nets,
                  const Objective& objective, double* sums) const {
     Named gradient;
     for (const auto& [name, values] : parameters) {
-      if (trains(part, name)) gradient[name].assign(values.size(), 0.0);
+      if (trains(nets, name)) gradient[name].assign(values.size(), 0.0);
     }
     for (const int32_t number : chosen) {
-      const Seen d = ask(objective, number, see(row(samples, number)), part, sums);
-      add_gradient(row(samples, number), d, part, gradient);
+      const Seen d = ask(objective, number, see(row(samples, number)), nets, sums);
+      add_gradient(row(samples, number), d, nets, gradient);
     }
     return gradient;
   }
 
-  LearnResult learn(const Samples& samples, std::span<const int32_t> chosen, Part part,
-                    const Objective& objective, const AdamStep& step) {
+  // Clips and steps as Policy::apply() does.
+  LearnResult learn(const Samples& samples, std::span<const int32_t> chosen, Nets nets,
+                    const Objective& objective, const GradientStep& step) {
     LearnResult result;
-    const Named slopes = gradient(samples, chosen, part, objective, result.sums);
+    const Named slopes = gradient(samples, chosen, nets, objective, result.sums.of);
     double squares = 0;
     for (const auto& [name, values] : slopes) {
       for (const double g : values) squares += g * g;
@@ -179,15 +181,21 @@ class SlowPolicy {
     const double scale = step.max_grad_norm > 0
                              ? std::min(1.0, step.max_grad_norm / (result.grad_norm + 1e-6))
                              : 1.0;
-    if (part != Part::kCritic) ++actor_steps;
-    if (part != Part::kActor) ++critic_steps;
-    for (const auto& [name, values] : slopes) adam(name, values, scale, step);
+    if (nets != Nets::kCritic) ++actor_steps;
+    if (nets != Nets::kActor) ++critic_steps;
+    for (const auto& [name, values] : slopes) {
+      if (const auto* rule = std::get_if<Adam>(&step.rule)) {
+        adam(name, values, scale, step.lr, *rule);
+      } else {
+        rmsprop(name, values, scale, step.lr, std::get<RmsProp>(step.rule));
+      }
+    }
     return result;
   }
 
   static bool is_critics(const std::string& name) { return name.starts_with("critic"); }
-  static bool trains(Part part, const std::string& name) {
-    return part == Part::kAll || is_critics(name) == (part == Part::kCritic);
+  static bool trains(Nets nets, const std::string& name) {
+    return nets == Nets::kBoth || is_critics(name) == (nets == Nets::kCritic);
   }
 
   Named parameters, first_moments, second_moments;
@@ -373,11 +381,11 @@ class SlowPolicy {
     return slopes;
   }
 
-  static Seen ask(const Objective& objective, int32_t number, const Seen& seen, Part part,
+  static Seen ask(const Objective& objective, int32_t number, const Seen& seen, Nets nets,
                   double* sums) {
-    const auto logprob = static_cast<float>(part == Part::kCritic ? 0 : seen.logprob);
-    const auto entropy = static_cast<float>(part == Part::kCritic ? 0 : seen.entropy);
-    const auto value = static_cast<float>(part == Part::kActor ? 0 : seen.value);
+    const auto logprob = static_cast<float>(nets == Nets::kCritic ? 0 : seen.logprob);
+    const auto entropy = static_cast<float>(nets == Nets::kCritic ? 0 : seen.entropy);
+    const auto value = static_cast<float>(nets == Nets::kActor ? 0 : seen.value);
     float d_logprob = 0, d_entropy = 0, d_value = 0;
     objective.differentiate({.count = 1,
                              .sample = &number,
@@ -393,10 +401,11 @@ class SlowPolicy {
   }
 
   // Kingma and Ba, "Adam: a method for stochastic optimization" (2015), algorithm 1.
-  void adam(const std::string& name, const Vector& slopes, double scale, const AdamStep& step) {
+  void adam(const std::string& name, const Vector& slopes, double scale, double lr,
+            const Adam& rule) {
     const int t = is_critics(name) ? critic_steps : actor_steps;
-    const double correction1 = 1 - std::pow(step.beta1, t);
-    const double correction2 = 1 - std::pow(step.beta2, t);
+    const double correction1 = 1 - std::pow(rule.beta1, t);
+    const double correction2 = 1 - std::pow(rule.beta2, t);
     Vector& values = parameters[name];
     Vector& firsts = first_moments[name];
     Vector& seconds = second_moments[name];
@@ -404,9 +413,21 @@ class SlowPolicy {
       const double g = slopes[i] * scale;
       double& m = firsts[i];
       double& v = seconds[i];
-      m = step.beta1 * m + (1 - step.beta1) * g;
-      v = step.beta2 * v + (1 - step.beta2) * g * g;
-      values[i] -= step.lr * (m / correction1) / (std::sqrt(v / correction2) + step.epsilon);
+      m = rule.beta1 * m + (1 - rule.beta1) * g;
+      v = rule.beta2 * v + (1 - rule.beta2) * g * g;
+      values[i] -= lr * (m / correction1) / (std::sqrt(v / correction2) + rule.epsilon);
+    }
+  }
+
+  // Tieleman and Hinton, "RMSProp" (2012).
+  void rmsprop(const std::string& name, const Vector& slopes, double scale, double lr,
+               const RmsProp& rule) {
+    Vector& values = parameters[name];
+    Vector& seconds = second_moments[name];
+    for (size_t i = 0; i < slopes.size(); ++i) {
+      const double g = slopes[i] * scale;
+      seconds[i] = rule.decay * seconds[i] + (1 - rule.decay) * g * g;
+      values[i] -= lr * g / (std::sqrt(seconds[i]) + rule.epsilon);
     }
   }
 

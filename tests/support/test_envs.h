@@ -208,8 +208,72 @@ class Broken {
   mutable std::array<int, 64> hidden_{};  // by env, so that envs do not disturb each other
 };
 
+// Has a mask and advice: of six choices one is illegal, and it advises that one and the two behind
+// it.
+class Advised {
+ public:
+  static constexpr int kChoices = 6, kLength = 9;
+  struct State {
+    int32_t count, unadvised;
+  };
+
+  static Schema schema() {
+    Schema schema;
+    schema.choice("defect", "none", {"none", "clash", "bad_advice", "part_of_advice"},
+                  "what is wrong with the advice");
+    return schema;
+  }
+
+  explicit Advised(const Config& config) : defect_(config.get_text("defect")) {
+    spec_.obs = ObsSpace::float32({1}, 0, kLength);
+    spec_.action = ActionSpace::discrete(kChoices);
+    spec_.has_mask = spec_.has_advice = true;
+    spec_.metrics = {"unadvised"};
+  }
+
+  const EnvSpec& spec() const { return spec_; }
+  void reset(State& s, Rng& g) const { s.count = static_cast<int32_t>(g.below(3)); }
+
+  Outcome step(State& s, ActionRow action, Rng&) const {
+    const int from_illegal = (action.discrete() - s.count % kChoices + kChoices) % kChoices;
+    if (from_illegal == 0) throw std::runtime_error("advised: that one is illegal");
+    if (from_illegal > 2) ++s.unadvised;
+    return {.reward = static_cast<float>(from_illegal), .terminated = ++s.count == kLength};
+  }
+
+  void observe(const State& s, ObsRow row) const { row.f32()[0] = static_cast<float>(s.count); }
+
+  void mask(const State& s, MaskRow row) const {
+    for (uint8_t& flag : row) flag = 1;
+    row[static_cast<size_t>(s.count % kChoices)] = 0;
+  }
+
+  void advice(const State& s, MaskRow row) const {
+    for (size_t i = defect_ == "part_of_advice" ? 1 : 0; i < row.size(); ++i) row[i] = 0;
+    const int advised = defect_ == "clash" ? 1 : 3;
+    for (int i = 0; i < advised; ++i) {
+      row[static_cast<size_t>((s.count + i) % kChoices)] = defect_ == "bad_advice" ? 3 : 1;
+    }
+  }
+
+  void metrics(const State& s, MetricRow row) const { row[0] = static_cast<float>(s.unadvised); }
+
+ private:
+  EnvSpec spec_;
+  std::string defect_;
+};
+
+// Says that none of its steps can be made again.
+class Once : public Script {
+ public:
+  static constexpr bool kRepeatable = false;
+  using Script::Script;
+};
+
 inline void register_test_envs(Registry& registry) {
   registry.add(env_type<Script>("test_script", "does what its action says"));
+  registry.add(env_type<Advised>("test_advised", "has a mask and advice"));
+  registry.add(env_type<Once>("test_once", "does it once"));
   registry.add(env_type<Broken>("test_broken", "breaks one rule"));
 }
 

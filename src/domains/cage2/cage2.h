@@ -1,10 +1,10 @@
 // CAGE Challenge 2: cyber defence of a small network.
 #pragma once
 
-#include "flotilla/env/registry.h"
+#include "flotilla/command/program.h"
 
 namespace flotilla {
 
-void register_cage2(Registry& registry);
+void register_cage2(Program& program);
 
 }  // namespace flotilla

@@ -2,7 +2,6 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/domains/cage2/cage2_env.h"
-#include "flotilla/env/registry.h"
 
 namespace flotilla::cage2 {
 namespace {
@@ -24,10 +23,10 @@ Defender defender_of(const PolicyFile& file) {
     throw Error(ErrorCode::kUsage,
                 file.tensors.origin + ": is a policy of '" + file.origin.env + "', not of cage2");
   }
+  EnvType type = env_type<Cage2>("cage2", "");
   Config config = config_of(file);
-  const EnvSpec spec =
-      env_type<Cage2>("cage2", "").make_kernel(config, file.origin.time_limit)->spec();
-  return {std::move(config), make_policy(file, spec, {}), spec.time_limit};
+  const EnvSpec spec = type.spec(config, file.origin.time_limit);
+  return {std::move(type), std::move(config), make_policy(file, spec, {}), spec.time_limit};
 }
 
 }  // namespace flotilla::cage2

@@ -1,14 +1,16 @@
-// A trained defender: the policy of a file, and the settings of cage2 it was trained with.
+// A trained defender: the policy of a file, and the environment it was trained in.
 #pragma once
 
 #include <memory>
 
 #include "flotilla/core/config.h"
+#include "flotilla/env/registry.h"
 #include "flotilla/nn/policy_file.h"
 
 namespace flotilla::cage2 {
 
 struct Defender {
+  EnvType type;   // cage2
   Config config;  // of Cage2::schema()
   std::unique_ptr<Policy> policy;
   int time_limit;  // of its training, which may have replaced that of the config

@@ -1,5 +1,6 @@
 // One episode of a trained defender, step by step: what both sides did, what red holds, what it
-// cost. For pictures (episode_figure.h).
+// cost. For pictures (episode_figure.h). Stepped here: an Evaluator shows how episodes end, not
+// their steps.
 //
 // Determinism: the same policy and options give the same episode.
 #pragma once

@@ -8,6 +8,7 @@
 
 #include "flotilla/domains/cage2/cage2_env.h"
 #include "flotilla/domains/cage2/defender.h"
+#include "flotilla/train/evaluator.h"
 
 namespace flotilla::cage2 {
 namespace {
@@ -45,44 +46,30 @@ constexpr std::array<Published, 12> kPublished = {
      {-154.06, -33.43, -2.8, -347.1, -171.49, -4.45, -726.92, -566.41, -8.94}},
     {"sleeping blue", -3112.2, {-218.65, -39.31, 0, -480.17, -267.6, 0, -1134.03, -972.43, 0}}};
 
-Score score_of(const std::vector<State>& states) {
-  const auto n = static_cast<double>(states.size());
+// Of episodes that cost so many tenths.
+Score score_of(const std::vector<int32_t>& costs) {
+  const auto n = static_cast<double>(costs.size());
   double mean = 0, square = 0;
-  for (const State& s : states) mean += -s.cost / 10.0 / n;
-  for (const State& s : states) square += (-s.cost / 10.0 - mean) * (-s.cost / 10.0 - mean);
+  for (const int32_t cost : costs) mean += -cost / 10.0 / n;
+  for (const int32_t cost : costs) square += (-cost / 10.0 - mean) * (-cost / 10.0 - mean);
   return {.mean = mean, .error = n > 1 ? std::sqrt(square / (n - 1) / n) : 0};
 }
 
-// One setting: all episodes at once, the policy acting for all of them.
-Score play(const Cage2& env, const Policy& policy, int length, const LeaderboardOptions& options,
-           uint64_t setting) {
-  const auto n = static_cast<size_t>(options.episodes);
-  const size_t obs_size = env.spec().obs.elements(), choices = env.spec().action.mask_size();
-  std::vector<State> states(n);
-  std::vector<Rng> rngs;
-  for (size_t i = 0; i < n; ++i) {
-    rngs.emplace_back(options.seed, stream_of(Purpose::kEnv, setting * n + i));
-    env.reset(states[i], rngs[i]);
-  }
-  std::vector<float> obs(n * obs_size);
-  std::vector<uint8_t> mask(n * choices);
-  std::vector<int32_t> actions(n);
-  for (int t = 0; t < length; ++t) {
-    for (size_t i = 0; i < n; ++i) {
-      env.observe(states[i], {obs.data() + i * obs_size, obs_size});
-      env.mask(states[i], {mask.data() + i * choices, choices});
-    }
-    std::byte* out = std::as_writable_bytes(std::span(actions)).data();
-    policy.act(0,
-               {.count = options.episodes,
-                .obs = std::as_bytes(std::span(obs)).data(),
-                .mask = mask.data(),
-                .action = out,
-                .latent = out},
-               {.seed = options.seed, .step = static_cast<uint64_t>(t), .greedy = true});
-    for (size_t i = 0; i < n; ++i) env.step(states[i], ActionRow(&actions[i]), rngs[i]);
-  }
-  return score_of(states);
+// One setting: `config` says which attacker.
+Score play(const Defender& defender, const Config& config, int length,
+           const LeaderboardOptions& options, int setting) {
+  EvalOptions eval;
+  eval.episodes = options.episodes;
+  eval.seed = options.seed;
+  eval.first_env = setting * options.episodes;
+  eval.one_each = true;
+  eval.vec.time_limit = length;
+  Evaluator evaluator(defender.type, config, eval);
+  std::vector<int32_t> costs(static_cast<size_t>(options.episodes));
+  evaluator.set_episode_observer(episode_observer<Cage2>(
+      [&](int episode, const State& s) { costs[static_cast<size_t>(episode)] = s.cost; }));
+  evaluator.play(*defender.policy, true);
+  return score_of(costs);
 }
 
 std::string row(const std::string& name, double total,
@@ -104,10 +91,10 @@ Leaderboard play_leaderboard(const PolicyFile& file, const LeaderboardOptions& o
   config.set("green", "false");
   config.set("alignment", "none");
   Leaderboard board;
-  for (size_t i = 0; i < kSettings; ++i) {
-    config.set("red", kReds[i % 3]);
-    const Cage2 env(config);
-    board.settings.push_back(play(env, *defender.policy, kLengths[i / 3], options, i));
+  for (int i = 0; i < kSettings; ++i) {
+    config.set("red", kReds[static_cast<size_t>(i % 3)]);
+    const int length = kLengths[static_cast<size_t>(i / 3)];
+    board.settings.push_back(play(defender, config, length, options, i));
     board.total.mean += board.settings.back().mean;
     board.total.error = std::hypot(board.total.error, board.settings.back().error);
   }

@@ -29,6 +29,7 @@ struct LeaderboardOptions {
 };
 
 // Plays with the likeliest actions. The policy's observations and actions are those of its file.
+// Throws Error(kInterrupted).
 Leaderboard play_leaderboard(const PolicyFile& file, const LeaderboardOptions& options);
 
 // The published table with this row in its place, as text.

@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "flotilla/core/error.h"
+#include "flotilla/core/gzip.h"
+#include "flotilla/core/json.h"
 #include "flotilla/core/text.h"
-#include "flotilla/domains/gzip.h"
 
 namespace flotilla::cage2 {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr size_t kLargestText = size_t{1} << 30;
 constexpr std::array<const char*, 6> kRedActions = {"DRS", "DNS", "ERS", "PE", "IMP", "SLP"};
@@ -36,7 +33,7 @@ class Row {
   }
   std::string text(size_t index, const char* name, size_t length) const {
     const Json& field = row_[index];
-    if (!field.is_string() || field.get_ref<const std::string&>().size() != length) {
+    if (!field.is_string() || field.text().size() != length) {
       refuse(name, fmt::format("a text of {} characters", length));
     }
     return field.get<std::string>();
@@ -45,7 +42,7 @@ class Row {
   int name(size_t index, const char* name, const std::array<const char*, N>& names) const {
     const Json& field = row_[index];
     if (field.is_string()) {
-      const auto found = std::ranges::find(names, field.get<std::string>());
+      const auto found = std::ranges::find(names, field.text());
       if (found != names.end()) return static_cast<int>(found - names.begin());
     }
     refuse(name, fmt::format("one of {}", join({names.begin(), names.end()}, ", ")));
@@ -55,7 +52,9 @@ class Row {
     return std::lround(10 * row_[index].get<double>());
   }
   bool has(size_t index) const { return index < row_.size(); }
-  bool is_empty_text(size_t index) const { return row_[index] == ""; }
+  bool is_empty_text(size_t index) const {
+    return row_[index].is_string() && row_[index].text().empty();
+  }
 
  private:
   [[noreturn]] void refuse(const char* name, const std::string& expected) const {
@@ -164,28 +163,28 @@ Recording::Recording(const std::string& path)
 std::optional<RecordedEpisode> Recording::next() {
   if (at_ >= text_.size()) return std::nullopt;
   const size_t end = std::min(text_.find('\n', at_), text_.size());
-  const Json json = Json::parse(text_.begin() + static_cast<std::ptrdiff_t>(at_),
-                                text_.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+  const std::optional<Json> json = Json::try_parse(std::string_view(text_).substr(at_, end - at_));
   at_ = end + 1;
   const std::string where = fmt::format("{}:{}", path_, ++line_);
   const auto refuse = [&](const std::string& why) {
     throw Error(ErrorCode::kData, where + ": " + why);
   };
-  if (!json.is_object()) refuse("is not a JSON object");
+  if (!json || !json->is_object()) refuse("is not a JSON object");
   RecordedEpisode episode;
   episode.line = line_;
-  const auto seed = json.find("seed"), red = json.find("red"), steps = json.find("steps");
-  if (seed == json.end() || !seed->is_number_unsigned() || seed->get<uint64_t>() > UINT32_MAX) {
+  const Json *seed = json->find("seed"), *red = json->find("red"), *green = json->find("green"),
+             *steps = json->find("steps");
+  if (seed == nullptr || !seed->is_number_unsigned() || seed->get<uint64_t>() > UINT32_MAX) {
     refuse("field 'seed': expected an integer from 0 to 4294967295");
   }
   episode.seed = seed->get<uint32_t>();
-  const auto agent = red == json.end() || !red->is_string()
+  const auto agent = red == nullptr || !red->is_string()
                          ? kRedAgents.end()
-                         : std::ranges::find(kRedAgents, red->get<std::string>());
+                         : std::ranges::find(kRedAgents, red->text());
   if (agent == kRedAgents.end()) refuse("field 'red': expected bline, meander or sleep");
   episode.red = static_cast<RedAgent>(agent - kRedAgents.begin());
-  episode.green = json.value("green", Json()) == "on";
-  if (steps == json.end() || !steps->is_array()) refuse("field 'steps': expected an array");
+  episode.green = green != nullptr && green->is_string() && green->text() == "on";
+  if (steps == nullptr || !steps->is_array()) refuse("field 'steps': expected an array");
   for (const Json& step : *steps) {
     episode.steps.push_back(
         read_step(step, fmt::format("{}: step {}", where, episode.steps.size() + 1)));

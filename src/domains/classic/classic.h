@@ -1,10 +1,10 @@
 // The classic environments: small, well known, and fast enough to show what the engine costs.
 #pragma once
 
-#include "flotilla/env/registry.h"
+#include "flotilla/command/program.h"
 
 namespace flotilla {
 
-void register_classic(Registry& registry);
+void register_classic(Program& program);
 
 }  // namespace flotilla

@@ -1,12 +1,76 @@
 #include "flotilla/domains/dvrp/dvrp.h"
 
-#include "flotilla/domains/dvrp/negotiation.h"
+#include <fmt/format.h>
+
+#include "flotilla/core/error.h"
+#include "flotilla/core/text.h"
+#include "flotilla/domains/dvrp/commands/dvrp.h"
+#include "flotilla/domains/dvrp/negotiation/negotiation.h"
 
 namespace flotilla {
 
-void register_dvrp(Registry& registry) {
-  registry.add(env_type<dvrp::Negotiation>(
-      "dvrp", "negotiate the time windows of ride requests, priced by routing them all"));
+void add_dvrp_recipes(Registry& registry);  // made by CMake
+
+namespace {
+
+EnvType negotiation() {
+  EnvType type = env_type<dvrp::Negotiation>(
+      "dvrp", "negotiate the time windows of ride requests, priced by routing them all");
+  type.stage_hint = "the oracle of dvrp has keys for that (env.oracle)";
+  return type;
+}
+
+bool has_customers(const Config& config) {
+  return config.schema().find("env.customers") != nullptr;
+}
+
+RunOption customers_option() {
+  return {
+      .name = "--customers",
+      .help = "requests of an episode of dvrp: env.customers",
+      .range = {},
+      .apply = [](Config& config, const std::string& text) { config.set("env.customers", text); }};
+}
+
+RunOption update_interval_option() {
+  const auto apply = [](Config& config, const std::string& text) {
+    if (!has_customers(config)) {
+      throw Error(ErrorCode::kUsage, "--policy-update-interval is for dvrp; set horizon instead");
+    }
+    config.set("horizon", std::to_string(std::stoi(text) * config.get_integer("env.customers")));
+  };
+  return {.name = "--policy-update-interval",
+          .help = "episodes of dvrp between updates: horizon in episodes",
+          .range = {{1, 1000}},
+          .apply = apply};
+}
+
+constexpr int64_t kFewUpdates = 50;
+
+// Days are all equally long: a few days of each env are a few updates.
+std::string few_updates(const RunConfig& run) {
+  if (run.limits.episodes == 0 || !has_customers(run.config)) return "";
+  const int64_t length = run.config.get_integer("env.customers");
+  const int64_t rows = int64_t{run.vec.num_envs} * run.horizon;
+  const int64_t updates = run.limits.episodes * length / rows;
+  if (updates >= kFewUpdates) return "";
+  return fmt::format(
+      "{} episodes of {} envs are {}, too few to learn much: raise --episodes to {}, or say "
+      "--epochs {}",
+      run.limits.episodes, run.vec.num_envs, counted(updates, "epoch"),
+      (kFewUpdates * rows + length - 1) / length, kFewUpdates);
+}
+
+}  // namespace
+
+void register_dvrp(Program& program) {
+  program.registry.add(negotiation());
+  add_dvrp_recipes(program.registry);
+  program.commands["dvrp"] = add_dvrp_commands;
+  program.run_options.push_back(customers_option());
+  program.run_options.push_back(update_interval_option());
+  program.device_keys.emplace_back("env.oracle.device");
+  program.remarks.emplace_back(few_updates);
 }
 
 }  // namespace flotilla

@@ -1,10 +1,10 @@
 // Dial-a-ride with negotiated time windows.
 #pragma once
 
-#include "flotilla/env/registry.h"
+#include "flotilla/command/program.h"
 
 namespace flotilla {
 
-void register_dvrp(Registry& registry);
+void register_dvrp(Program& program);
 
 }  // namespace flotilla

@@ -1,6 +1,7 @@
 // What a search over workflows knows of the environment it searches on.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ struct Domain {
   // Metrics of an episode: what the search maximises, how far the episode kept to the order, and
   // how many things it did that had to keep to it.
   std::string value, compliance, acts;
+
+  // What each order is worth to one who keeps to it, in the order of Orders(types.size()). Empty:
+  // there is no closed form.
+  std::function<std::vector<double>()> closed_form;
 };
 
 // "01234", as the environment's key takes it.

@@ -124,6 +124,12 @@ std::optional<size_t> inherited(const Orders& orders, const std::vector<Trained>
   return from;
 }
 
+ForeignDirectory search_directory() {
+  return {.file = kOptions,
+          .what = "a search over workflows",
+          .resume = "flotilla ENV search --resume"};
+}
+
 Search::Search(const Domain& domain, const Registry& registry,
                std::unique_ptr<RunDirectory> directory, const Config& options,
                const Config& training)

@@ -34,6 +34,9 @@ std::vector<Candidate> rank(const Orders& orders, const std::vector<Trial>& tria
 std::optional<size_t> inherited(const Orders& orders, const std::vector<Trained>& history,
                                 int order, SearchOptions::Inherit inherit);
 
+// How others tell the directory of a search from that of a run.
+ForeignDirectory search_directory();
+
 class Search {
  public:
   // A new one, in a directory that holds none. `options` has the keys of SearchOptions, `training`

@@ -6,12 +6,10 @@
 
 #include "flotilla/core/csv.h"
 #include "flotilla/core/error.h"
-#include "flotilla/env/json_fields.h"
+#include "flotilla/core/json_fields.h"
 
 namespace flotilla::workflow {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 

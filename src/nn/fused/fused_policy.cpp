@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "flotilla/core/error.h"
-#include "flotilla/core/rng.h"
 #include "flotilla/nn/fused/kernel_choice.h"
 #include "flotilla/nn/make_policy.h"
 #include "flotilla/nn/optimiser_state.h"
@@ -33,192 +32,323 @@ int shard_count(size_t rows) {
 }
 bool are_bundled(int shards) { return shards > kBundle; }
 
-struct LossContext {
+// What the kernels tell a loss of a tile, and where it answers.
+Objective::Rows rows_of(const LossRows& rows) {
+  return {.count = rows.count,
+          .sample = rows.sample,
+          .logprob = rows.logprob,
+          .entropy = rows.entropy,
+          .value = rows.value,
+          .d_logprob = rows.d_logprob,
+          .d_entropy = rows.d_entropy,
+          .d_value = rows.d_value};
+}
+
+// The loss of independent rows: asked tile by tile.
+struct RowLoss {
   const Objective* objective;
   double* sums;
 };
 
-void call_objective(void* context, const LossRows& rows) {
-  const auto& loss = *static_cast<const LossContext*>(context);
+void ask(void* context, const LossRows& rows) {
   static_assert(kTile <= Objective::kMaxRows);
-  loss.objective->differentiate({.count = rows.count,
-                                 .sample = rows.sample,
-                                 .logprob = rows.logprob,
-                                 .entropy = rows.entropy,
-                                 .value = rows.value,
-                                 .d_logprob = rows.d_logprob,
-                                 .d_entropy = rows.d_entropy,
-                                 .d_value = rows.d_value},
-                                loss.sums);
+  const auto& loss = *static_cast<const RowLoss*>(context);
+  loss.objective->differentiate(rows_of(rows), loss.sums);
 }
 
-}  // namespace
+// The loss of whole sequences: asked before, for all rows of a shard at once.
+class SequenceLoss {
+ public:
+  explicit SequenceLoss(const ChosenRows& rows) : rows_(rows) {
+    for (auto* numbers : {&logprob_, &entropy_, &value_, &d_logprob_, &d_entropy_, &d_value_}) {
+      numbers->resize(static_cast<size_t>(rows.count));
+    }
+  }
 
-FusedPolicy::Floats::Floats(size_t count)
-    : field_(layout_.add<float>("floats", 1, std::max<size_t>(count, 1))),
-      arena_(layout_, Arena::Backing::kPrivate) {}
+  EvaluateCall terms() { return {rows_, logprob_.data(), entropy_.data(), value_.data()}; }
+
+  void ask(const Objective& objective, double* sums) {
+    objective.differentiate({.count = rows_.count,
+                             .sample = rows_.sample,
+                             .logprob = logprob_.data(),
+                             .entropy = entropy_.data(),
+                             .value = value_.data(),
+                             .d_logprob = d_logprob_.data(),
+                             .d_entropy = d_entropy_.data(),
+                             .d_value = d_value_.data()},
+                            sums);
+  }
+
+  static void answer(void* context, const LossRows& rows) {
+    const auto& loss = *static_cast<const SequenceLoss*>(context);
+    const auto first = rows.sample - loss.rows_.sample;
+    std::copy_n(loss.d_logprob_.begin() + first, rows.count, rows.d_logprob);
+    std::copy_n(loss.d_entropy_.begin() + first, rows.count, rows.d_entropy);
+    std::copy_n(loss.d_value_.begin() + first, rows.count, rows.d_value);
+  }
+
+ private:
+  const ChosenRows rows_;
+  std::vector<float> logprob_, entropy_, value_, d_logprob_, d_entropy_, d_value_;
+};
+
+ChosenRows chosen_rows(const Samples& samples, std::span<const int32_t> chosen) {
+  return {.sample = chosen.data(),
+          .count = static_cast<int>(chosen.size()),
+          .obs = samples.obs,
+          .mask = samples.mask,
+          .latent = samples.latent,
+          .epsilon = samples.epsilon};
+}
+
+// The policy as it was at one moment.
+class FusedSnapshot final : public ActingPolicy {
+ public:
+  FusedSnapshot(const NetworkSpec& spec, const FusedNetwork& network,
+                const ObsNormaliser& normaliser, uint64_t version)
+      : ActingPolicy(spec), network_(network, obs_normaliser_) {
+    obs_normaliser_ = normaliser;
+    version_ = version;
+  }
+
+  Implementation implementation() const override { return network_.implementation(); }
+  void act(int part, const ActRows& rows, const Draw& draw) const override {
+    network_.act(part, rows, draw);
+  }
+  void value(int part, const std::byte* obs, int count, float* out) const override {
+    network_.value(part, obs, count, out);
+  }
+
+ private:
+  FusedNetwork network_;
+};
+
+}  // namespace
 
 FusedPolicy::FusedPolicy(const NetworkSpec& spec, int parts, const Tensors& initial,
                          const Kernels& kernels)
     : Policy(spec),
-      layout_(spec),
-      kernels_(kernels),
-      params_(layout_.plan().params),
-      derived_(layout_.plan().derived),
-      gradient_(layout_.plan().params),
-      m_(layout_.plan().params),
-      v_(layout_.plan().params),
-      squares_(layout_.plan().params / kChunk + 2) {
-  make_work(parts);
+      network_(std::make_shared<const Layout>(spec), kernels, obs_normaliser_, parts),
+      gradient_(network_.plan().params),
+      m_(network_.plan().params),
+      v_(network_.plan().params),
+      squares_(network_.plan().params / kChunk + 2) {
   set_parameters(initial);
 }
 
-Network FusedPolicy::network() const {
-  return {&layout_.plan(), params_.data(), derived_.data(), obs_normaliser_.mean(),
-          obs_normaliser_.scale()};
-}
-
 void FusedPolicy::act(int part, const ActRows& rows, const Draw& draw) const {
-  const ActCall call{.count = rows.count,
-                     .first_env = rows.first_env,
-                     .obs = rows.obs,
-                     .mask = rows.mask,
-                     .action = rows.action,
-                     .latent = rows.latent,
-                     .logprob = rows.logprob,
-                     .value = rows.value,
-                     .seed = draw.seed,
-                     .stream = stream_of(Purpose::kPolicy, draw.step),
-                     .epsilon = draw.epsilon,
-                     .greedy = draw.greedy};
-  kernels_.act(network(), call, work(part));
+  network_.act(part, rows, draw);
 }
 
 void FusedPolicy::value(int part, const std::byte* obs, int count, float* out) const {
-  kernels_.value(network(), obs, count, out, work(part));
+  network_.value(part, obs, count, out);
 }
 
-void FusedPolicy::make_work(int count) {
-  while (static_cast<int>(work_.size()) < count) {
-    work_.push_back(std::make_unique<Floats>(layout_.plan().work_floats));
-  }
+std::shared_ptr<const ActingPolicy> FusedPolicy::snapshot() const {
+  return std::make_shared<FusedSnapshot>(spec_, network_, obs_normaliser_, version_);
 }
 
 void FusedPolicy::make_slots(int count) {
   while (static_cast<int>(slots_.size()) < count) {
-    slots_.push_back(std::make_unique<Floats>(layout_.plan().params));
+    slots_.push_back(std::make_unique<Floats>(network_.plan().params));
     slot_data_.push_back(slots_.back()->data());
   }
 }
 
-LearnResult FusedPolicy::learn(ThreadPool& pool, const Samples& samples,
-                               std::span<const int32_t> chosen, Part part,
-                               const Objective& objective, const AdamStep& step) {
-  const Plan& plan = layout_.plan();
-  if (part != Part::kAll && spec_.shared) {
-    throw Error(ErrorCode::kUsage, "actor and critic share layers and cannot be trained apart");
-  }
-  const size_t begin = part == Part::kCritic ? plan.actor_params : 0;
-  const size_t end = part == Part::kActor ? plan.actor_params : plan.params;
-  const int shards = shard_count(chosen.size());
-  make_work(pool.threads());
+FusedPolicy::Range FusedPolicy::range_of(Nets nets) const {
+  const Plan& plan = network_.plan();
+  return {nets == Nets::kCritic ? plan.actor_params : 0,
+          nets == Nets::kActor ? plan.actor_params : plan.params};
+}
+
+void FusedPolicy::evaluate(ThreadPool& pool, const Samples& samples,
+                           std::span<const int32_t> chosen, const RowTerms& out) {
+  require_host(samples.memory);
+  network_.make_work(pool.threads());
+  const auto tiles = static_cast<int>((chosen.size() + kTile - 1) / kTile);
+  const auto from = [](float* numbers, size_t first) {
+    return numbers == nullptr ? nullptr : numbers + first;
+  };
+  pool.for_each(tiles, [&](int thread, int tile) {
+    const size_t first = static_cast<size_t>(tile) * kTile;
+    const auto rows = chosen.subspan(first, std::min<size_t>(kTile, chosen.size() - first));
+    network_.kernels().evaluate(network_.view(),
+                                {.rows = chosen_rows(samples, rows),
+                                 .logprob = from(out.logprob, first),
+                                 .entropy = from(out.entropy, first),
+                                 .value = from(out.value, first)},
+                                network_.work(thread));
+  });
+}
+
+void FusedPolicy::learn_rows(const LearnCall& call, const Objective& objective, float* work,
+                             double* sums) {
+  RowLoss loss{&objective, sums};
+  LearnCall with_loss = call;
+  with_loss.loss = ask;
+  with_loss.context = &loss;
+  network_.kernels().learn(network_.view(), with_loss, work);
+}
+
+// Two passes: what the loss of one row is depends on rows that come later.
+void FusedPolicy::learn_sequences(const LearnCall& call, const Objective& objective, float* work,
+                                  double* sums) {
+  SequenceLoss loss(call.rows);
+  network_.kernels().evaluate(network_.view(), loss.terms(), work);
+  loss.ask(objective, sums);
+  LearnCall with_loss = call;
+  with_loss.loss = SequenceLoss::answer;
+  with_loss.context = &loss;
+  network_.kernels().learn(network_.view(), with_loss, work);
+}
+
+LossSums FusedPolicy::gradient(ThreadPool& pool, const Samples& samples,
+                               std::span<const int32_t> chosen, Nets nets,
+                               const Objective& objective) {
+  require_host(samples.memory);
+  require_apart(nets);
+  require_whole(chosen, objective);
+  const Range range = range_of(nets);
+  const int length = objective.sequence();
+  const int sequences = static_cast<int>(chosen.size()) / length;
+  const int shards = std::min(shard_count(chosen.size()), sequences);
+  network_.make_work(pool.threads());
   make_slots(shards);
   std::array<std::array<double, Objective::kSums>, kMaxShards> sums{};
   std::array<std::atomic<int>, kMaxShards / kBundle> finished{};
 
   pool.for_each(shards, [&](int thread, int s) {
-    const Span rows = part_of({0, static_cast<int>(chosen.size())}, s, shards);
-    LossContext loss{&objective, sums[static_cast<size_t>(s)].data()};
+    const Span mine = part_of({0, sequences}, s, shards);
+    const auto rows = chosen.subspan(static_cast<size_t>(mine.begin * length),
+                                     static_cast<size_t>(mine.size() * length));
     float* slot = slots_[static_cast<size_t>(s)]->data();
-    std::memset(slot + begin, 0, (end - begin) * sizeof(float));
-    const LearnCall call{.sample = chosen.data() + rows.begin,
-                         .count = rows.size(),
-                         .obs = samples.obs,
-                         .mask = samples.mask,
-                         .latent = samples.latent,
-                         .epsilon = samples.epsilon,
-                         .actor = part != Part::kCritic,
-                         .critic = part != Part::kActor,
-                         .loss = call_objective,
-                         .context = &loss,
+    std::memset(slot + range.begin, 0, (range.end - range.begin) * sizeof(float));
+    const LearnCall call{.rows = chosen_rows(samples, rows),
+                         .actor = nets != Nets::kCritic,
+                         .critic = nets != Nets::kActor,
+                         .loss = nullptr,
+                         .context = nullptr,
                          .gradient = slot};
-    kernels_.learn(network(), call, work(thread));
+    double* own_sums = sums[static_cast<size_t>(s)].data();
+    if (length == 1) {
+      learn_rows(call, objective, network_.work(thread), own_sums);
+    } else {
+      learn_sequences(call, objective, network_.work(thread), own_sums);
+    }
     if (!are_bundled(shards)) return;
     const int bundle = s / kBundle, first = bundle * kBundle;
     const int size = std::min(kBundle, shards - first);
     if (finished[static_cast<size_t>(bundle)].fetch_add(1) + 1 == size) {
-      kernels_.reduce(slot_data_.data() + first, size, begin, end,
-                      slots_[static_cast<size_t>(first)]->data());
+      network_.kernels().reduce(slot_data_.data() + first, size, range.begin, range.end,
+                                slots_[static_cast<size_t>(first)]->data());
     }
   });
 
-  LearnResult result;
+  static_assert(kMaxShards / kBundle <= kBundle);
+  std::array<const float*, kBundle> bundles;  // or shards
+  size_t count = 0;
+  for (int s = 0; s < shards; s += are_bundled(shards) ? kBundle : 1) {
+    bundles[count++] = slot_data_[static_cast<size_t>(s)];
+  }
+  add_up(pool, std::span(bundles).first(count), range);
+  LossSums result;
   for (int s = 0; s < shards; ++s) {
     for (int i = 0; i < Objective::kSums; ++i) {
-      result.sums[i] += sums[static_cast<size_t>(s)][static_cast<size_t>(i)];
+      result.of[i] += sums[static_cast<size_t>(s)][static_cast<size_t>(i)];
     }
   }
-  result.grad_norm = std::sqrt(sum_bundles(pool, shards, begin, end));
-  if (!std::isfinite(result.grad_norm)) refuse_gradient(begin, end);
-  const bool clip = step.max_grad_norm > 0 && result.grad_norm > step.max_grad_norm;
-  const double scale = clip ? step.max_grad_norm / (result.grad_norm + 1e-6) : 1;
-  if (part != Part::kCritic) descend(pool, step, begin, plan.actor_params, ++actor_steps_, scale);
-  if (part != Part::kActor) descend(pool, step, plan.actor_params, end, ++critic_steps_, scale);
-  kernels_.derive(plan, params_.data(), derived_.data());
   return result;
 }
 
-// The sum of the gradient's squares.
-double FusedPolicy::sum_bundles(ThreadPool& pool, int shards, size_t begin, size_t end) {
-  static_assert(kMaxShards / kBundle <= kBundle);
-  std::array<const float*, kBundle> bundles;  // or shards
-  int count = 0;
-  for (int s = 0; s < shards; s += are_bundled(shards) ? kBundle : 1) {
-    bundles[static_cast<size_t>(count++)] = slot_data_[static_cast<size_t>(s)];
-  }
-  const auto chunks = static_cast<int>((end - begin + kChunk - 1) / kChunk);
+// The sum of the slots becomes the gradient.
+void FusedPolicy::add_up(ThreadPool& pool, std::span<const float* const> slots, Range range) {
+  const auto chunks = static_cast<int>((range.end - range.begin + kChunk - 1) / kChunk);
   pool.for_each(chunks, [&](int, int c) {
-    const size_t from = begin + static_cast<size_t>(c) * kChunk;
-    squares_[static_cast<size_t>(c)] = kernels_.reduce(
-        bundles.data(), count, from, std::min(from + kChunk, end), gradient_.data());
+    const size_t from = range.begin + static_cast<size_t>(c) * kChunk;
+    squares_[static_cast<size_t>(c)] =
+        network_.kernels().reduce(slots.data(), static_cast<int>(slots.size()), from,
+                                  std::min(from + kChunk, range.end), gradient_.data());
   });
-  double sum = 0;
-  for (int c = 0; c < chunks; ++c) sum += squares_[static_cast<size_t>(c)];
-  return sum;
+  squared_norm_ = 0;
+  for (int c = 0; c < chunks; ++c) squared_norm_ += squares_[static_cast<size_t>(c)];
+  handed_out_ = false;
 }
 
-void FusedPolicy::refuse_gradient(size_t begin, size_t end) const {
-  for (size_t i = begin; i < end; ++i) {
+GradientView FusedPolicy::gradient_view() {
+  handed_out_ = true;
+  return {.data = gradient_.data(), .count = gradient_.count(), .memory = Memory::kHost};
+}
+
+double FusedPolicy::apply(ThreadPool& pool, Nets nets, const GradientStep& step) {
+  const Range range = range_of(nets);
+  if (handed_out_) {
+    const std::array<const float*, 1> itself = {gradient_.data()};
+    add_up(pool, itself, range);
+  }
+  const double norm = std::sqrt(squared_norm_);
+  if (!std::isfinite(norm)) refuse_gradient(range);
+  const bool clip = step.max_grad_norm > 0 && norm > step.max_grad_norm;
+  const double scale = clip ? step.max_grad_norm / (norm + 1e-6) : 1;
+  const size_t middle = network_.plan().actor_params;
+  if (nets != Nets::kCritic) descend(pool, step, {range.begin, middle}, ++actor_steps_, scale);
+  if (nets != Nets::kActor) descend(pool, step, {middle, range.end}, ++critic_steps_, scale);
+  network_.derive();
+  ++version_;
+  return norm;
+}
+
+void FusedPolicy::refuse_gradient(Range range) const {
+  for (size_t i = range.begin; i < range.end; ++i) {
     if (std::isfinite(gradient_.data()[i])) continue;
-    throw Error(ErrorCode::kNumeric, "the gradient of " + layout_.name_at(i) + " is not finite");
+    throw Error(ErrorCode::kNumeric,
+                "the gradient of " + network_.layout().name_at(i) + " is not finite");
   }
   throw Error(ErrorCode::kNumeric, "the gradient is too large to be squared");
 }
 
-void FusedPolicy::descend(ThreadPool& pool, const AdamStep& step, size_t begin, size_t end,
-                          uint64_t steps, double scale) {
+void FusedPolicy::descend(ThreadPool& pool, const GradientStep& step, Range range, uint64_t steps,
+                          double scale) {
+  const Kernels& kernels = network_.kernels();
   const auto t = static_cast<double>(steps);
-  const AdamCall whole{.params = params_.data(),
-                       .gradient = gradient_.data(),
-                       .m = m_.data(),
-                       .v = v_.data(),
-                       .begin = begin,
-                       .end = end,
-                       .scale = static_cast<float>(scale),
-                       .beta1 = static_cast<float>(step.beta1),
-                       .beta2 = static_cast<float>(step.beta2),
-                       .epsilon = static_cast<float>(step.epsilon),
-                       .rest1 = static_cast<float>(1 - step.beta1),
-                       .rest2 = static_cast<float>(1 - step.beta2),
-                       .rate = static_cast<float>(step.lr / (1 - std::pow(step.beta1, t))),
-                       .v_correction = static_cast<float>(1 / (1 - std::pow(step.beta2, t)))};
-  const auto chunks = static_cast<int>((end - begin + kDescendChunk - 1) / kDescendChunk);
-  const auto change = [&](int, int c) {
-    AdamCall call = whole;
-    call.begin = begin + static_cast<size_t>(c) * kDescendChunk;
-    call.end = std::min(call.begin + kDescendChunk, end);
-    kernels_.adam(call);
+  const auto change_by_adam = [&](const Adam& adam, Range some) {
+    kernels.adam({.params = network_.params(),
+                  .gradient = gradient_.data(),
+                  .m = m_.data(),
+                  .v = v_.data(),
+                  .begin = some.begin,
+                  .end = some.end,
+                  .scale = static_cast<float>(scale),
+                  .beta1 = static_cast<float>(adam.beta1),
+                  .beta2 = static_cast<float>(adam.beta2),
+                  .epsilon = static_cast<float>(adam.epsilon),
+                  .rest1 = static_cast<float>(1 - adam.beta1),
+                  .rest2 = static_cast<float>(1 - adam.beta2),
+                  .rate = static_cast<float>(step.lr / (1 - std::pow(adam.beta1, t))),
+                  .v_correction = static_cast<float>(1 / (1 - std::pow(adam.beta2, t)))});
   };
+  const auto change_by_rmsprop = [&](const RmsProp& rule, Range some) {
+    kernels.rmsprop({.params = network_.params(),
+                     .gradient = gradient_.data(),
+                     .v = v_.data(),
+                     .begin = some.begin,
+                     .end = some.end,
+                     .scale = static_cast<float>(scale),
+                     .decay = static_cast<float>(rule.decay),
+                     .rest = static_cast<float>(1 - rule.decay),
+                     .epsilon = static_cast<float>(rule.epsilon),
+                     .rate = static_cast<float>(step.lr)});
+  };
+  const auto change = [&](int, int c) {
+    const size_t begin = range.begin + static_cast<size_t>(c) * kDescendChunk;
+    const Range some{begin, std::min(begin + kDescendChunk, range.end)};
+    if (const auto* adam = std::get_if<Adam>(&step.rule)) {
+      change_by_adam(*adam, some);
+    } else {
+      change_by_rmsprop(std::get<RmsProp>(step.rule), some);
+    }
+  };
+  const auto chunks =
+      static_cast<int>((range.end - range.begin + kDescendChunk - 1) / kDescendChunk);
   if (chunks == 1) {
     change(0, 0);
   } else {
@@ -228,20 +358,21 @@ void FusedPolicy::descend(ThreadPool& pool, const AdamStep& step, size_t begin, 
 
 Tensors FusedPolicy::parameters() const {
   Tensors tensors = make_parameters(spec_);
-  layout_.unpack(params_.data(), tensors);
+  network_.layout().unpack(network_.params(), tensors);
   return tensors;
 }
 
 void FusedPolicy::set_parameters(const Tensors& tensors) {
   require_same_shapes(make_parameters(spec_), tensors);
-  layout_.pack(tensors, params_.data());
-  kernels_.derive(layout_.plan(), params_.data(), derived_.data());
+  network_.layout().pack(tensors, network_.params());
+  network_.derive();
+  ++version_;
 }
 
 Tensors FusedPolicy::optimiser() const {
   OptimiserState state(spec_);
-  layout_.unpack(m_.data(), state.m);
-  layout_.unpack(v_.data(), state.v);
+  network_.layout().unpack(m_.data(), state.m);
+  network_.layout().unpack(v_.data(), state.v);
   state.actor_steps = actor_steps_;
   state.critic_steps = critic_steps_;
   return state.join();
@@ -250,8 +381,8 @@ Tensors FusedPolicy::optimiser() const {
 void FusedPolicy::set_optimiser(const Tensors& tensors) {
   OptimiserState state(spec_);
   state.split(tensors);
-  layout_.pack(state.m, m_.data());
-  layout_.pack(state.v, v_.data());
+  network_.layout().pack(state.m, m_.data());
+  network_.layout().pack(state.v, v_.data());
   actor_steps_ = state.actor_steps;
   critic_steps_ = state.critic_steps;
 }
@@ -279,7 +410,7 @@ std::string fused_refusal(const NetworkSpec& spec) {
 
 std::unique_ptr<Policy> make_fused_policy(const NetworkSpec& spec, int parts, uint64_t seed) {
   return std::make_unique<fused::FusedPolicy>(spec, parts, initial_parameters(spec, seed),
-                                              fused::kernels());
+                                              fused::kernels(spec.precision));
 }
 
 }  // namespace flotilla

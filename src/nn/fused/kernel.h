@@ -7,6 +7,7 @@
 
 #include "flotilla/core/random_words.h"
 #include "flotilla/nn/fused/plan.h"
+#include "flotilla/nn/simd/packed_matrix.h"
 
 namespace flotilla::fused {
 
@@ -36,13 +37,23 @@ struct LossRows {
   float *d_logprob = nullptr, *d_entropy = nullptr, *d_value = nullptr;
 };
 
-struct LearnCall {
-  const int32_t* sample = nullptr;  // row numbers
+// Rows of a rollout by their numbers, `sample`.
+struct ChosenRows {
+  const int32_t* sample = nullptr;
   int count = 0;
   const std::byte* obs = nullptr;
   const uint8_t* mask = nullptr;
   const std::byte* latent = nullptr;
   float epsilon = 0;
+};
+
+struct EvaluateCall {
+  ChosenRows rows;
+  float *logprob = nullptr, *entropy = nullptr, *value = nullptr;  // any may be null
+};
+
+struct LearnCall {
+  ChosenRows rows;
   bool actor = true, critic = true;  // which of the two are trained
   void (*loss)(void* context, const LossRows& rows) = nullptr;
   void* context = nullptr;
@@ -61,14 +72,26 @@ struct AdamCall {
   float v_correction = 1;      // 1 / the second moment's bias correction
 };
 
+struct RmsPropCall {
+  float* params = nullptr;
+  const float* gradient = nullptr;
+  float* v = nullptr;
+  size_t begin = 0, end = 0;               // multiples of kPad
+  float scale = 1;                         // of the gradient
+  float decay = 0, rest = 1, epsilon = 0;  // rest: 1 - decay
+  float rate = 0;
+};
+
 struct Kernels {
   const char* name;
   void (*act)(const Network& network, const ActCall& call, float* work);
   void (*value)(const Network& network, const std::byte* obs, int count, float* out, float* work);
+  void (*evaluate)(const Network& network, const EvaluateCall& call, float* work);
   void (*learn)(const Network& network, const LearnCall& call, float* work);
   // target = sum of the slots, in their order, over [begin, end); returns the sum of squares.
   double (*reduce)(const float* const* slots, int count, size_t begin, size_t end, float* target);
   void (*adam)(const AdamCall& call);
+  void (*rmsprop)(const RmsPropCall& call);
   void (*derive)(const Plan& plan, const float* params, float* derived);
   void (*exp)(const float* x, float* out, int count);
 };
@@ -76,5 +99,7 @@ struct Kernels {
 extern const Kernels kAvx512, kAvx2;  // x86
 extern const Kernels kNeon;           // ARM with 64 bits
 extern const Kernels kPortable;       // every CPU
+// With factors of bfloat16 in the hidden layers: tiles of AMX, or the others with rounding.
+extern const Kernels kAmxBf16, kAvx512Bf16, kAvx2Bf16, kNeonBf16, kPortableBf16;
 
 }  // namespace flotilla::fused

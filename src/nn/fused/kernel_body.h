@@ -1,10 +1,11 @@
-// The kernels themselves. Each kernel_*.cpp includes this once, inside a namespace of its CPU and
-// after simd.h; nothing here may use the standard library (see plan.h). Each part builds on those
-// before it.
+// The kernels themselves. Each kernel_*.cpp includes this once, inside a namespace of its CPU;
+// nothing here may use the standard library (see plan.h). Each part builds on those before it.
 #pragma once
 
 // clang-format off
-#include "flotilla/nn/fused/body/products.h"
+#include "flotilla/nn/simd/simd.h"
+#include "flotilla/nn/simd/product.h"
+#include "flotilla/nn/fused/body/layers.h"
 #include "flotilla/nn/fused/body/tile.h"
 #include "flotilla/nn/fused/body/categorical.h"
 #include "flotilla/nn/fused/body/gaussian.h"
@@ -12,3 +13,9 @@
 #include "flotilla/nn/fused/body/learn.h"
 #include "flotilla/nn/fused/body/optimise.h"
 // clang-format on
+
+template <class Layers>
+constexpr Kernels kernels_of(const char* name) {
+  return {name,   act<Layers>, value<Layers>, evaluate<Layers>, learn<Layers>,
+          reduce, adam,        rmsprop,       derive<Layers>,   exp_all};
+}

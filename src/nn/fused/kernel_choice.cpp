@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -14,24 +15,30 @@
 
 namespace flotilla::fused {
 
-std::span<const Kernels* const> compiled_kernels() {
+std::span<const Kernels* const> compiled_kernels(Precision precision) {
 #if defined(__x86_64__)
-  static constexpr std::array kAll = {&kAvx512, &kAvx2, &kPortable};
+  static constexpr std::array kFp32 = {&kAvx512, &kAvx2, &kPortable};
+  static constexpr std::array kBf16 = {&kAmxBf16, &kAvx512Bf16, &kAvx2Bf16, &kPortableBf16};
 #elif defined(__aarch64__)
-  static constexpr std::array kAll = {&kNeon, &kPortable};
+  static constexpr std::array kFp32 = {&kNeon, &kPortable};
+  static constexpr std::array kBf16 = {&kNeonBf16, &kPortableBf16};
 #else
-  static constexpr std::array kAll = {&kPortable};
+  static constexpr std::array kFp32 = {&kPortable};
+  static constexpr std::array kBf16 = {&kPortableBf16};
 #endif
-  return kAll;
+  if (precision == Precision::kBf16) return kBf16;
+  return kFp32;
 }
 
 bool can_run([[maybe_unused]] const Kernels& kernels) {
 #if defined(__x86_64__)
-  if (&kernels == &kAvx512) {
+  const std::string_view name = kernels.name;
+  if (name == "amx") return has_amx();
+  if (name == "avx512") {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
   }
-  if (&kernels == &kAvx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (name == "avx2") return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #endif
   return true;  // every ARM of 64 bits has NEON
 }
@@ -59,10 +66,11 @@ std::string asked_for() {
   return asked == nullptr ? "" : asked;
 }
 
-const Kernels& pick() {
+const Kernels& pick(Precision precision) {
   const std::string asked = asked_for();
-  const std::string wanted = asked == "amx" && has_amx() ? "avx512" : asked;  // it runs beside it
-  for (const Kernels* kernels : compiled_kernels()) {
+  std::string wanted = asked;
+  if (precision == Precision::kFp32 && asked == "amx" && has_amx()) wanted = "avx512";
+  for (const Kernels* kernels : compiled_kernels(precision)) {
     if ((wanted.empty() || wanted == kernels->name) && can_run(*kernels)) return *kernels;
   }
   for (const char* known : {"amx", "avx512", "avx2", "neon", "portable"}) {
@@ -85,8 +93,12 @@ bool may_use_amx() {
   return may && has_amx();
 }
 
-const Kernels& kernels() {
-  static const Kernels& best = pick();
+const Kernels& kernels(Precision precision) {
+  if (precision == Precision::kBf16) {
+    static const Kernels& best = pick(Precision::kBf16);
+    return best;
+  }
+  static const Kernels& best = pick(Precision::kFp32);
   return best;
 }
 

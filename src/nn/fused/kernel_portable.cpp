@@ -4,16 +4,16 @@ namespace flotilla::fused {
 namespace portable {
 namespace {
 
-#include "flotilla/nn/fused/simd.h"
-
-constexpr int kBlockRows = 4, kBlockVectors = 2;
-
+// clang-format off
 #include "flotilla/nn/fused/kernel_body.h"
+#include "flotilla/nn/simd/rounded.h"
+// clang-format on
 
 }  // namespace
 }  // namespace portable
 
-const Kernels kPortable = {"portable",       portable::act,  portable::value,  portable::learn,
-                           portable::reduce, portable::adam, portable::derive, portable::exp_all};
+const Kernels kPortable = portable::kernels_of<portable::Fp32Layers>("portable");
+const Kernels kPortableBf16 =
+    portable::kernels_of<portable::Bf16Layers<portable::Rounded>>("portable");
 
 }  // namespace flotilla::fused

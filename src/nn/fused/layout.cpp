@@ -4,9 +4,10 @@
 
 namespace flotilla::fused {
 
-Layout::Layout(const NetworkSpec& spec) : spec_(spec) {
+Layout::Layout(const NetworkSpec& spec)
+    : spec_(spec), pad_(spec.precision == Precision::kBf16 ? kBf16Pad : kPad) {
   plan_.inputs = spec.inputs;
-  plan_.input_stride = padded(spec.inputs);
+  plan_.input_stride = padded(spec.inputs, pad_);
   plan_.bytes = spec.obs_type == ObsType::kUint8;
   plan_.relu = spec.activation == Activation::kRelu;
   plan_.normalise = spec.normalise_obs;
@@ -44,14 +45,19 @@ size_t Layout::reserve(size_t floats) {
 void Layout::add_layer(const std::string& name, int in, int out) {
   const bool first = in == spec_.inputs && (layers_.empty() || name.ends_with(".0"));
   Layer layer;
+  const bool bf16 = spec_.precision == Precision::kBf16;
   // The input's rows are read in blocks of four at least; hidden widths are whole vectors.
-  layer.in = first ? padded(in, 4) : padded(in);
-  layer.out = padded(out);
+  layer.in = first && !bf16 ? padded(in, 4) : padded(in, pad_);
+  layer.out = padded(out, pad_);
   const auto size = static_cast<size_t>(layer.in) * static_cast<size_t>(layer.out);
   layer.weight = reserve(size);
   layer.bias = reserve(static_cast<size_t>(layer.out));
   layer.transposed = plan_.derived;
   plan_.derived += size;
+  if (bf16) {
+    layer.packed = plan_.derived;
+    plan_.derived += size;
+  }
   places_.push_back({name + ".weight", layer.weight, size, 1, static_cast<size_t>(layer.out)});
   places_.push_back({name + ".bias", layer.bias, static_cast<size_t>(layer.out), 1, 0});
   layers_.push_back(layer);
@@ -59,7 +65,7 @@ void Layout::add_layer(const std::string& name, int in, int out) {
 
 void Layout::add_head(const std::string& name, int in, int out) {
   Head head;
-  head.in = padded(in);
+  head.in = padded(in, pad_);
   head.out = out;
   const auto width = static_cast<size_t>(head.in);
   const size_t size = width * static_cast<size_t>(out);
@@ -105,7 +111,7 @@ void Layout::place_work(const NetworkSpec& spec) {
     return place;
   };
   int widest = plan_.input_stride;
-  for (const int width : spec.hidden) widest = std::max(widest, width);
+  for (const int width : spec.hidden) widest = std::max(widest, padded(width, pad_));
   plan_.work_x = rows_of(plan_.input_stride);
   for (Layer& layer : layers_) layer.work = rows_of(layer.out);
   plan_.work_d0 = rows_of(widest);
@@ -115,6 +121,10 @@ void Layout::place_work(const NetworkSpec& spec) {
   plan_.work_dout = rows_of(spec.outputs() + 1);
   plan_.work_mask = rows_of(spec.outputs());
   plan_.work_latent = rows_of(plan_.dims);
+  if (spec.precision == Precision::kBf16) {
+    plan_.work_rounded = rows_of(widest);
+    plan_.work_packed = rows_of(widest);
+  }
   plan_.work_floats = at;
 }
 

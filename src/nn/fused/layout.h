@@ -17,6 +17,7 @@ class Layout {
   Layout(const Layout&) = delete;
   Layout& operator=(const Layout&) = delete;
 
+  const NetworkSpec& spec() const { return spec_; }
   const Plan& plan() const { return plan_; }
 
   void pack(const Tensors& tensors, float* params) const;
@@ -40,6 +41,7 @@ class Layout {
   void visit(const Tensors& tensors, const Visit& each) const;
 
   const NetworkSpec spec_;
+  const int pad_;  // widths are multiples of this
   std::vector<Layer> layers_;
   std::vector<Head> heads_;
   std::vector<Branch> branches_;

@@ -1,10 +1,10 @@
 // Where everything of a network lies in the fused kernels' memory.
 //
 // All parameters lie in one array, the actor's before the critic's, with widths padded to whole
-// vectors; padding is zero and stays zero under any update. Hidden layers are stored as
+// vectors or tiles; padding is zero and stays zero under any update. Hidden layers are stored as
 // [inputs][outputs], output layers ("heads") as [outputs][inputs]: the order in which forward and
-// weight gradient read them. What the backward pass wants transposed is kept in a second array and
-// refreshed after every update.
+// weight gradient read them. What is wanted in another order or precision is kept in a second array
+// and refreshed after every update.
 //
 // Plain structs: the kernels are compiled for several CPUs and share no templates of the standard
 // library with the rest of the program.
@@ -16,6 +16,7 @@
 namespace flotilla::fused {
 
 constexpr int kPad = 16;       // widths are multiples of this, the widest vector
+constexpr int kBf16Pad = 32;   // with bf16: of this, the inputs of a tile
 constexpr int kTile = 64;      // rows that go through the network together
 constexpr int kSmallHead = 8;  // up to this many outputs, a head is a few dot products
 
@@ -25,6 +26,7 @@ struct Layer {
   int in = 0, out = 0;  // padded
   size_t weight = 0, bias = 0;
   size_t transposed = 0;  // in the derived array; unused for the first layer
+  size_t packed = 0;      // there too: what forward reads in place of `weight`, with bf16
   size_t work = 0;        // of the activations, in a thread's work memory
 };
 
@@ -68,7 +70,7 @@ struct Plan {
   size_t params = 0, actor_params = 0, derived = 0;
   // Offsets in work memory, in floats; work_floats: all of it.
   size_t work_x = 0, work_d0 = 0, work_d1 = 0, work_rows = 0, work_out = 0, work_dout = 0,
-         work_mask = 0, work_latent = 0, work_floats = 0;
+         work_mask = 0, work_latent = 0, work_rounded = 0, work_packed = 0, work_floats = 0;
 };
 
 }  // namespace flotilla::fused

@@ -53,8 +53,8 @@ class Network {
   const Array& flat() const { return flat_; }
   const Slot& slot(size_t i) const { return slots_[i]; }
 
-  Range range(Part part) const {
-    return part == Part::kAll ? all_ : part == Part::kActor ? actor_ : critic_;
+  Range range(Nets nets) const {
+    return nets == Nets::kBoth ? all_ : nets == Nets::kActor ? actor_ : critic_;
   }
   // The parameters as autograd knows them.
   std::vector<Array> leaves(const Range& range) const {

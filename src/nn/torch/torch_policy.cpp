@@ -1,22 +1,18 @@
 // The policy on libtorch: any width, CPU or CUDA. The one source file that sees libtorch.
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cstring>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "flotilla/core/error.h"
 #include "flotilla/nn/optimiser_state.h"
-#include "flotilla/nn/torch/distribution.h"
-#include "flotilla/nn/torch/host_batch.h"
-#include "flotilla/nn/torch/libtorch.h"
-#include "flotilla/nn/torch/network.h"
+#include "flotilla/nn/torch/acting.h"
 #include "flotilla/nn/torch/plugin.h"
 #include "flotilla/nn/torch/recording.h"
-#include "flotilla/nn/torch/sampling.h"
 
 namespace flotilla {
 namespace {
@@ -28,9 +24,6 @@ using torch_nn::loaded_function;
 using torch_nn::Range;
 using torch_nn::Recording;
 
-// A matrix product may round a row differently when its shape or the row's place changes. So a row
-// is always computed in a tile of this many, at the place its env's number says.
-constexpr int kCpuTile = 64, kCudaTile = 1024;
 constexpr size_t kLeastShard = 512, kMaxShards = 4;
 constexpr size_t kMaxRecorded = 16;  // sizes of minibatches; each keeps its memory on the device
 
@@ -41,19 +34,71 @@ std::string blas_name() {
   return at::hasMKL() ? "MKL" : "BLAS without a name";
 }
 
+Implementation implementation_on(at::Device device) {
+  if (device.is_cuda()) {
+    return {.kind = "torch",
+            .name = "torch " TORCH_VERSION " cuda",
+            .memory = Memory::kCuda,
+            .torch = TORCH_VERSION,
+            .matrix_library = ""};
+  }
+  const std::string blas = blas_name();
+  return {.kind = "torch",
+          .name = "torch " TORCH_VERSION " cpu, " + blas,
+          .memory = Memory::kHost,
+          .torch = TORCH_VERSION,
+          .matrix_library = blas};
+}
+
+// The policy as it was at one moment.
+class TorchSnapshot final : public ActingPolicy {
+ public:
+  TorchSnapshot(const NetworkSpec& spec, const torch_nn::Network& network,
+                const ObsNormaliser& normaliser, uint64_t version)
+      : ActingPolicy(spec),
+        network_(spec, network.flat().device()),
+        acting_(spec_, network_, obs_normaliser_) {
+    const c10::NoGradGuard no_gradients;
+    network_.flat().copy_(network.flat());
+    obs_normaliser_ = normaliser;
+    version_ = version;
+  }
+
+  Implementation implementation() const override {
+    return implementation_on(network_.flat().device());
+  }
+  int rows_per_part() const override { return acting_.tile(); }
+  void act(int /*part*/, const ActRows& rows, const Draw& draw) const override {
+    acting_.act(rows, draw);
+  }
+  void value(int /*part*/, const std::byte* obs, int count, float* out) const override {
+    acting_.value(obs, count, out);
+  }
+
+ private:
+  torch_nn::Network network_;
+  torch_nn::TorchActing acting_;
+};
+
 class TorchPolicy final : public Policy {
  public:
   TorchPolicy(const NetworkSpec& spec, const PolicyOptions& options);
 
-  std::string kernel() const override {
-    if (device_.is_cuda()) return "torch " TORCH_VERSION " cuda";
-    return "torch " TORCH_VERSION " cpu, " + blas_name();
+  Implementation implementation() const override { return implementation_on(device_); }
+  int rows_per_part() const override { return acting_.tile(); }
+  void act(int /*part*/, const ActRows& rows, const Draw& draw) const override {
+    acting_.act(rows, draw);
   }
-  int rows_per_part() const override { return tile_; }
-  void act(int part, const ActRows& rows, const Draw& draw) const override;
-  void value(int part, const std::byte* obs, int count, float* out) const override;
-  LearnResult learn(ThreadPool& pool, const Samples& samples, std::span<const int32_t> chosen,
-                    Part part, const Objective& objective, const AdamStep& step) override;
+  void value(int /*part*/, const std::byte* obs, int count, float* out) const override {
+    acting_.value(obs, count, out);
+  }
+  void evaluate(ThreadPool& pool, const Samples& samples, std::span<const int32_t> chosen,
+                const RowTerms& out) override;
+  LossSums gradient(ThreadPool& pool, const Samples& samples, std::span<const int32_t> chosen,
+                    Nets nets, const Objective& objective) override;
+  GradientView gradient_view() override;
+  double apply(ThreadPool& pool, Nets nets, const GradientStep& step) override;
+  std::shared_ptr<const ActingPolicy> snapshot() const override;
 
   Tensors parameters() const override;
   void set_parameters(const Tensors& tensors) override;
@@ -65,7 +110,7 @@ class TorchPolicy final : public Policy {
   struct Batch {
     Array obs, open, latent;
   };
-  // By row; undefined where the part has none.
+  // By row; undefined where it is not wanted.
   struct Outputs {
     Array logprob, entropy, value;
   };
@@ -83,151 +128,46 @@ class TorchPolicy final : public Policy {
     Recording forward, backward;
   };
 
-  Batch tile_batch(const ActRows& rows, int first_row, Span valid) const;
-  void act_tile(const ActRows& rows, const Draw& draw, int first_row, Span valid) const;
-  Array draw_choices(const std::vector<torch_nn::Choices>& choices, const ActRows& rows,
-                     const Draw& draw, int first_row, Span valid) const;
-  Array draw_box(const Array& mean, const ActRows& rows, const Draw& draw, int first_row,
-                 Span valid) const;
-
   Batch gather(const Samples& samples, std::span<const int32_t> chosen) const;
-  Outputs outputs(const Batch& batch, Part part, const Epsilon& epsilon) const;
+  Outputs outputs(const Batch& batch, Nets nets, const Epsilon& epsilon) const;
   static Array seen(const Outputs& outputs);
-  Array gradient(const Outputs& outputs, const Array& slopes, Part part) const;
-  void learn_shard(const Samples& samples, std::span<const int32_t> chosen, Part part,
+  Array gradient_of(const Outputs& outputs, const Array& slopes, Nets nets) const;
+  void learn_shard(const Samples& samples, std::span<const int32_t> chosen, Nets nets,
                    const Objective& objective, Shard& shard) const;
-  void learn_recorded(const Samples& samples, std::span<const int32_t> chosen, Part part,
+  void learn_recorded(const Samples& samples, std::span<const int32_t> chosen, Nets nets,
                       const Objective& objective, Shard& shard);
   static Array differentiate(const Objective& objective, std::span<const int32_t> chosen,
                              const Array& seen, double* sums);
   std::vector<Shard> learn_shards(ThreadPool& pool, const Samples& samples,
-                                  std::span<const int32_t> chosen, Part part,
+                                  std::span<const int32_t> chosen, Nets nets,
                                   const Objective& objective);
-  LearnResult descend(const std::vector<Shard>& shards, Part part, const AdamStep& step);
-  [[noreturn]] void refuse_gradient(const Array& gradient, const Range& range) const;
-  void adam(const Range& range, const Array& gradient, const AdamStep& step, double count);
+  double descend(Nets nets, const GradientStep& step);
+  [[noreturn]] void refuse_gradient(const Range& range) const;
+  void change(const Range& range, const Array& gradient, const GradientStep& step, double count);
 
   const at::Device device_;
-  const int tile_;
   torch_nn::Network network_;
-  Array m_, v_;  // of Adam, laid out as the network's parameters
+  torch_nn::TorchActing acting_;
+  Array gradient_;  // of the nets it was asked for
+  Array m_, v_;     // of the optimiser, laid out as the network's parameters
   uint64_t actor_steps_ = 0, critic_steps_ = 0;
-  // By rows, part, whether there are masks, and whether there is an epsilon.
-  std::map<std::tuple<size_t, Part, bool, bool>, Recorded> recorded_;
+  // By rows, nets, whether there are masks, and whether there is an epsilon.
+  std::map<std::tuple<size_t, Nets, bool, bool>, Recorded> recorded_;
 };
 
 TorchPolicy::TorchPolicy(const NetworkSpec& spec, const PolicyOptions& options)
     : Policy(spec),
       device_(torch_nn::device_of(options.device)),
-      tile_(device_.is_cuda() ? kCudaTile : kCpuTile),
       network_(spec, device_),
+      acting_(spec_, network_, obs_normaliser_),
       m_(at::zeros_like(network_.flat())),
       v_(at::zeros_like(network_.flat())) {
   set_parameters(initial_parameters(spec, options.seed));
 }
 
-// ---- acting -------------------------------------------------------------------------------------
-
-// Row `first_row` of `rows`, which may lie before the first, comes to the top of the tile; rows
-// that are not there are zeros with every choice open.
-TorchPolicy::Batch TorchPolicy::tile_batch(const ActRows& rows, int first_row, Span valid) const {
-  torch_nn::HostBatch host(spec_, obs_normaliser_, tile_, rows.mask != nullptr);
-  for (int i = valid.begin; i < valid.end; ++i) {
-    host.put(static_cast<size_t>(i), rows.obs, rows.mask, static_cast<size_t>(first_row + i));
-  }
-  return {host.obs().to(device_), host.open(device_), Array()};
-}
-
-Array TorchPolicy::draw_choices(const std::vector<torch_nn::Choices>& choices, const ActRows& rows,
-                                const Draw& draw, int first_row, Span valid) const {
-  const size_t dims = spec_.action.dims();
-  const torch_nn::Uniforms uniforms(draw, rows.first_env + first_row, tile_, dims);
-  const Epsilon epsilon(static_cast<double>(draw.epsilon));
-  Array latent = at::zeros({tile_, static_cast<int64_t>(dims)}, at::kLong);
-  for (size_t d = 0; d < dims; ++d) {
-    const auto count = static_cast<size_t>(spec_.action.choices[d]);
-    const Array p = choices[d].probabilities(epsilon).to(at::kCPU);
-    const float* table = p.data_ptr<float>();
-    for (int i = valid.begin; i < valid.end; ++i) {
-      const std::span<const float> row(table + static_cast<size_t>(i) * count, count);
-      const int32_t choice =
-          draw.greedy ? torch_nn::likeliest(row) : torch_nn::choose(row, uniforms(i, d));
-      const size_t at = static_cast<size_t>(first_row + i) * dims + d;
-      latent.data_ptr<int64_t>()[static_cast<size_t>(i) * dims + d] = choice;
-      reinterpret_cast<int32_t*>(rows.action)[at] = choice;
-      reinterpret_cast<int32_t*>(rows.latent)[at] = choice;
-    }
-  }
-  return latent.to(device_);
-}
-
-Array TorchPolicy::draw_box(const Array& mean, const ActRows& rows, const Draw& draw, int first_row,
-                            Span valid) const {
-  const size_t dims = spec_.action.dims();
-  const torch_nn::Uniforms uniforms(draw, rows.first_env + first_row, tile_, dims * 2);
-  const Array deviation = network_.leaf("log_std").exp().to(at::kCPU);
-  Array latent = mean.to(at::kCPU).clone();
-  for (int i = valid.begin; i < valid.end; ++i) {
-    for (size_t d = 0; d < dims; ++d) {
-      float& sample = latent.data_ptr<float>()[static_cast<size_t>(i) * dims + d];
-      if (!draw.greedy) {
-        sample += deviation.data_ptr<float>()[d] *
-                  torch_nn::normal(uniforms(i, 2 * d), uniforms(i, 2 * d + 1));
-      }
-      const size_t at = static_cast<size_t>(first_row + i) * dims + d;
-      reinterpret_cast<float*>(rows.latent)[at] = sample;
-      reinterpret_cast<float*>(rows.action)[at] = torch_nn::box_action(spec_, sample, d);
-    }
-  }
-  return latent.to(device_);
-}
-
-void TorchPolicy::act_tile(const ActRows& rows, const Draw& draw, int first_row, Span valid) const {
-  const Batch batch = tile_batch(rows, first_row, valid);
-  const torch_nn::Heads heads = network_.forward(batch.obs, true, rows.value != nullptr);
-  Array logprob;
-  if (spec_.action.is_box()) {
-    const Array latent = draw_box(heads.actor, rows, draw, first_row, valid);
-    if (rows.logprob != nullptr) {
-      logprob = torch_nn::gaussian_logprob(spec_, heads.actor, network_.leaf("log_std"), latent);
-    }
-  } else {
-    const auto choices = torch_nn::choices_of(spec_.action, heads.actor, batch.open);
-    const Array latent = draw_choices(choices, rows, draw, first_row, valid);
-    if (rows.logprob != nullptr) {
-      logprob =
-          torch_nn::choices_logprob(choices, latent, Epsilon(static_cast<double>(draw.epsilon)));
-    }
-  }
-  const auto copy_out = [&](const Array& from, float* to) {
-    if (to == nullptr) return;
-    const Array here = from.to(at::kCPU).contiguous();
-    std::memcpy(to + first_row + valid.begin, here.data_ptr<float>() + valid.begin,
-                static_cast<size_t>(valid.size()) * sizeof(float));
-  };
-  copy_out(logprob, rows.logprob);
-  copy_out(heads.value, rows.value);
-}
-
-void TorchPolicy::act(int /*part*/, const ActRows& rows, const Draw& draw) const {
-  guarded([&] {
-    const c10::InferenceMode no_gradients;
-    for (int first = -(rows.first_env % tile_); first < rows.count; first += tile_) {
-      act_tile(rows, draw, first, {std::max(0, -first), std::min(tile_, rows.count - first)});
-    }
-  });
-}
-
-void TorchPolicy::value(int /*part*/, const std::byte* obs, int count, float* out) const {
-  guarded([&] {
-    const c10::InferenceMode no_gradients;
-    for (int first = 0; first < count; first += tile_) {
-      const Span valid{0, std::min(tile_, count - first)};
-      const Batch batch = tile_batch({.obs = obs}, first, valid);
-      const Array values = network_.forward(batch.obs, false, true).value.to(at::kCPU).contiguous();
-      std::memcpy(out + first, values.data_ptr<float>(),
-                  static_cast<size_t>(valid.size()) * sizeof(float));
-    }
+std::shared_ptr<const ActingPolicy> TorchPolicy::snapshot() const {
+  return guarded([&]() -> std::shared_ptr<const ActingPolicy> {
+    return std::make_shared<TorchSnapshot>(spec_, network_, obs_normaliser_, version_);
   });
 }
 
@@ -255,27 +195,30 @@ TorchPolicy::Batch TorchPolicy::gather(const Samples& samples,
 Array TorchPolicy::differentiate(const Objective& objective, std::span<const int32_t> chosen,
                                  const Array& seen, double* sums) {
   const auto n = static_cast<int>(chosen.size());
-  const Array from = seen.to(at::kCPU).contiguous();
-  Array to = at::zeros({3, n});
+  const bool there = seen.is_cuda() && objective.reads(Memory::kCuda);
+  const Array from = (there ? seen : seen.to(at::kCPU)).contiguous();
+  Array to = at::zeros({3, n}, from.options());
   const float* in = from.data_ptr<float>();
   auto* out = to.data_ptr<float>();
-  for (int first = 0; first < n; first += Objective::kMaxRows) {
-    objective.differentiate({.count = std::min(Objective::kMaxRows, n - first),
+  const int at_once = objective.sequence() == 1 ? Objective::kMaxRows : n;
+  for (int first = 0; first < n; first += at_once) {
+    objective.differentiate({.count = std::min(at_once, n - first),
                              .sample = chosen.data() + first,
                              .logprob = in + first,
                              .entropy = in + n + first,
                              .value = in + 2 * n + first,
                              .d_logprob = out + first,
                              .d_entropy = out + n + first,
-                             .d_value = out + 2 * n + first},
+                             .d_value = out + 2 * n + first,
+                             .memory = there ? Memory::kCuda : Memory::kHost},
                             sums);
   }
   return to.to(seen.device());
 }
 
-TorchPolicy::Outputs TorchPolicy::outputs(const Batch& batch, Part part,
+TorchPolicy::Outputs TorchPolicy::outputs(const Batch& batch, Nets nets,
                                           const Epsilon& epsilon) const {
-  const bool actor = part != Part::kCritic, critic = part != Part::kActor;
+  const bool actor = nets != Nets::kCritic, critic = nets != Nets::kActor;
   const torch_nn::Heads heads = network_.forward(batch.obs, actor, critic);
   Outputs outputs;
   if (actor) {
@@ -297,7 +240,7 @@ Array TorchPolicy::seen(const Outputs& outputs) {
   return at::stack({numbers(outputs.logprob), numbers(outputs.entropy), numbers(outputs.value)});
 }
 
-Array TorchPolicy::gradient(const Outputs& outputs, const Array& slopes, Part part) const {
+Array TorchPolicy::gradient_of(const Outputs& outputs, const Array& slopes, Nets nets) const {
   std::vector<Array> from, with;
   const Array* const all[] = {&outputs.logprob, &outputs.entropy, &outputs.value};
   for (int64_t i = 0; i < 3; ++i) {
@@ -306,24 +249,24 @@ Array TorchPolicy::gradient(const Outputs& outputs, const Array& slopes, Part pa
     with.push_back(slopes[i]);
   }
   std::vector<Array> gradients =
-      torch::autograd::grad(from, network_.leaves(network_.range(part)), with);
+      torch::autograd::grad(from, network_.leaves(network_.range(nets)), with);
   for (Array& each : gradients) each = each.reshape({-1});
   return at::cat(gradients);
 }
 
-void TorchPolicy::learn_shard(const Samples& samples, std::span<const int32_t> chosen, Part part,
+void TorchPolicy::learn_shard(const Samples& samples, std::span<const int32_t> chosen, Nets nets,
                               const Objective& objective, Shard& shard) const {
   const Batch batch = gather(samples, chosen);
-  const Outputs found = outputs(batch, part, Epsilon(static_cast<double>(samples.epsilon)));
+  const Outputs found = outputs(batch, nets, Epsilon(static_cast<double>(samples.epsilon)));
   const Array slopes = differentiate(objective, chosen, seen(found), shard.sums);
-  shard.gradient = gradient(found, slopes, part);
+  shard.gradient = gradient_of(found, slopes, nets);
 }
 
 // learn_shard() on a GPU. The first minibatch of a size is the rehearsal of the recordings, the
 // second one records them; the objective is asked between both.
-void TorchPolicy::learn_recorded(const Samples& samples, std::span<const int32_t> chosen, Part part,
+void TorchPolicy::learn_recorded(const Samples& samples, std::span<const int32_t> chosen, Nets nets,
                                  const Objective& objective, Shard& shard) {
-  const std::tuple key(chosen.size(), part, samples.mask != nullptr, samples.epsilon != 0);
+  const std::tuple key(chosen.size(), nets, samples.mask != nullptr, samples.epsilon != 0);
   if (!recorded_.contains(key) && recorded_.size() >= kMaxRecorded) recorded_.clear();
   Recorded& r = recorded_[key];
   const auto take = [](Array& to, const Array& from) {
@@ -352,22 +295,22 @@ void TorchPolicy::learn_recorded(const Samples& samples, std::span<const int32_t
   run(
       r.forward,
       [&] {
-        r.outputs = outputs(r.batch, part, r.epsilon);
+        r.outputs = outputs(r.batch, nets, r.epsilon);
         r.seen = seen(r.outputs);
       },
       nullptr);
   take(r.slopes, differentiate(objective, chosen, r.seen, shard.sums));
   run(
-      r.backward, [&] { r.gradient = gradient(r.outputs, r.slopes, part); }, &r.forward);
+      r.backward, [&] { r.gradient = gradient_of(r.outputs, r.slopes, nets); }, &r.forward);
   r.outputs = {};  // with what autograd keeps of this stream
   r.rehearsed = true;
   shard.gradient = r.gradient;
 }
 
-void TorchPolicy::refuse_gradient(const Array& gradient, const Range& range) const {
+void TorchPolicy::refuse_gradient(const Range& range) const {
   for (size_t i = range.first_slot; i < range.first_slot + range.slots; ++i) {
     const torch_nn::Slot& slot = network_.slot(i);
-    const Array here = gradient.narrow(0, slot.first - range.first, slot.size);
+    const Array here = gradient_.narrow(0, slot.first - range.first, slot.size);
     if (!here.isfinite().all().item<bool>()) {
       throw Error(ErrorCode::kNumeric, "the gradient of " + slot.name + " is not finite");
     }
@@ -375,73 +318,112 @@ void TorchPolicy::refuse_gradient(const Array& gradient, const Range& range) con
   throw Error(ErrorCode::kNumeric, "the norm of the gradient is not finite");
 }
 
-void TorchPolicy::adam(const Range& range, const Array& gradient, const AdamStep& step,
-                       double count) {
-  const double correction1 = 1 - std::pow(step.beta1, count);
-  const double correction2 = 1 - std::pow(step.beta2, count);
+void TorchPolicy::change(const Range& range, const Array& gradient, const GradientStep& step,
+                         double count) {
   Array m = m_.narrow(0, range.first, range.size), v = v_.narrow(0, range.first, range.size);
-  m.mul_(step.beta1).add_(gradient, 1 - step.beta1);
-  v.mul_(step.beta2).addcmul_(gradient, gradient, 1 - step.beta2);
-  const Array divisor = (v / correction2).sqrt_().add_(step.epsilon);
-  network_.flat().narrow(0, range.first, range.size).addcdiv_(m, divisor, -step.lr / correction1);
+  Array params = network_.flat().narrow(0, range.first, range.size);
+  if (const auto* adam = std::get_if<Adam>(&step.rule)) {
+    const double correction1 = 1 - std::pow(adam->beta1, count);
+    const double correction2 = 1 - std::pow(adam->beta2, count);
+    m.mul_(adam->beta1).add_(gradient, 1 - adam->beta1);
+    v.mul_(adam->beta2).addcmul_(gradient, gradient, 1 - adam->beta2);
+    const Array divisor = (v / correction2).sqrt_().add_(adam->epsilon);
+    params.addcdiv_(m, divisor, -step.lr / correction1);
+  } else {
+    const auto& rule = std::get<RmsProp>(step.rule);
+    v.mul_(rule.decay).addcmul_(gradient, gradient, 1 - rule.decay);
+    params.addcdiv_(gradient, v.sqrt().add_(rule.epsilon), -step.lr);
+  }
 }
 
 std::vector<TorchPolicy::Shard> TorchPolicy::learn_shards(ThreadPool& pool, const Samples& samples,
                                                           std::span<const int32_t> chosen,
-                                                          Part part, const Objective& objective) {
+                                                          Nets nets, const Objective& objective) {
   if (device_.is_cuda()) {  // all rows at once
     std::vector<Shard> one(1);
-    learn_recorded(samples, chosen, part, objective, one[0]);
+    learn_recorded(samples, chosen, nets, objective, one[0]);
     return one;
   }
-  // The cut depends on the number of rows alone.
-  const size_t n = chosen.size();
-  const size_t size = std::max(kLeastShard, (n + kMaxShards - 1) / kMaxShards);
+  // The cut depends on the number of rows alone, and on how many of them belong together.
+  const size_t n = chosen.size(), whole = static_cast<size_t>(objective.sequence());
+  const size_t least = std::max(kLeastShard, (n + kMaxShards - 1) / kMaxShards);
+  const size_t size = (least + whole - 1) / whole * whole;
   std::vector<Shard> shards((n + size - 1) / size);
   pool.run([&](int thread) {
     const Span mine = part_of({0, static_cast<int>(shards.size())}, thread, pool.threads());
     for (auto i = static_cast<size_t>(mine.begin); i < static_cast<size_t>(mine.end); ++i) {
-      learn_shard(samples, chosen.subspan(i * size, std::min(n - i * size, size)), part, objective,
+      learn_shard(samples, chosen.subspan(i * size, std::min(n - i * size, size)), nets, objective,
                   shards[i]);
     }
   });
   return shards;
 }
 
-LearnResult TorchPolicy::descend(const std::vector<Shard>& shards, Part part,
-                                 const AdamStep& step) {
+double TorchPolicy::descend(Nets nets, const GradientStep& step) {
   const c10::NoGradGuard no_gradients;
-  LearnResult result;
-  Array gradient = at::zeros_like(shards[0].gradient);
-  for (const Shard& shard : shards) {
-    gradient += shard.gradient;
-    for (int k = 0; k < Objective::kSums; ++k) result.sums[k] += shard.sums[k];
-  }
-  const Range whole = network_.range(part);
-  result.grad_norm = gradient.to(at::kDouble).square().sum().sqrt().item<double>();
-  if (!std::isfinite(result.grad_norm)) refuse_gradient(gradient, whole);
-  if (step.max_grad_norm > 0) {
-    gradient *= std::min(1.0, step.max_grad_norm / (result.grad_norm + 1e-6));
-  }
-  for (const Part one : {Part::kActor, Part::kCritic}) {
-    if (part != Part::kAll && part != one) continue;
+  const Range whole = network_.range(nets);
+  const double norm = gradient_.to(at::kDouble).square().sum().sqrt().item<double>();
+  if (!std::isfinite(norm)) refuse_gradient(whole);
+  if (step.max_grad_norm > 0) gradient_ *= std::min(1.0, step.max_grad_norm / (norm + 1e-6));
+  for (const Nets one : {Nets::kActor, Nets::kCritic}) {
+    if (nets != Nets::kBoth && nets != one) continue;
     const Range range = network_.range(one);
-    const uint64_t count = one == Part::kActor ? ++actor_steps_ : ++critic_steps_;
-    adam(range, gradient.narrow(0, range.first - whole.first, range.size), step,
-         static_cast<double>(count));
+    const uint64_t count = one == Nets::kActor ? ++actor_steps_ : ++critic_steps_;
+    change(range, gradient_.narrow(0, range.first - whole.first, range.size), step,
+           static_cast<double>(count));
   }
-  return result;
+  ++version_;
+  return norm;
 }
 
-LearnResult TorchPolicy::learn(ThreadPool& pool, const Samples& samples,
-                               std::span<const int32_t> chosen, Part part,
-                               const Objective& objective, const AdamStep& step) {
-  if (spec_.shared && part != Part::kAll) {
-    throw Error(ErrorCode::kUsage, "actor and critic share layers: they learn together only");
-  }
-  if (chosen.empty()) throw Error(ErrorCode::kUsage, "no rows to learn from");
-  return guarded(
-      [&] { return descend(learn_shards(pool, samples, chosen, part, objective), part, step); });
+void TorchPolicy::evaluate(ThreadPool& /*pool*/, const Samples& samples,
+                           std::span<const int32_t> chosen, const RowTerms& out) {
+  require_host(samples.memory);
+  guarded([&] {
+    const c10::NoGradGuard no_gradients;
+    for (size_t first = 0; first < chosen.size(); first += kLeastShard) {
+      const auto rows = chosen.subspan(first, std::min(kLeastShard, chosen.size() - first));
+      const Outputs found = outputs(gather(samples, rows), Nets::kBoth,
+                                    Epsilon(static_cast<double>(samples.epsilon)));
+      const auto copy_out = [&](const Array& from, float* to) {
+        if (to == nullptr) return;
+        const Array here = from.to(at::kCPU).contiguous();
+        std::memcpy(to + first, here.data_ptr<float>(), rows.size() * sizeof(float));
+      };
+      copy_out(found.logprob, out.logprob);
+      copy_out(found.entropy, out.entropy);
+      copy_out(found.value, out.value);
+    }
+  });
+}
+
+LossSums TorchPolicy::gradient(ThreadPool& pool, const Samples& samples,
+                               std::span<const int32_t> chosen, Nets nets,
+                               const Objective& objective) {
+  require_host(samples.memory);
+  require_apart(nets);
+  require_whole(chosen, objective);
+  return guarded([&] {
+    const std::vector<Shard> shards = learn_shards(pool, samples, chosen, nets, objective);
+    const c10::NoGradGuard no_gradients;
+    LossSums sums;
+    gradient_ = at::zeros_like(shards[0].gradient);
+    for (const Shard& shard : shards) {
+      gradient_ += shard.gradient;
+      for (int k = 0; k < Objective::kSums; ++k) sums.of[k] += shard.sums[k];
+    }
+    return sums;
+  });
+}
+
+GradientView TorchPolicy::gradient_view() {
+  return {.data = gradient_.data_ptr<float>(),
+          .count = static_cast<size_t>(gradient_.numel()),
+          .memory = device_.is_cuda() ? Memory::kCuda : Memory::kHost};
+}
+
+double TorchPolicy::apply(ThreadPool& /*pool*/, Nets nets, const GradientStep& step) {
+  return guarded([&] { return descend(nets, step); });
 }
 
 // ---- in and out ---------------------------------------------------------------------------------
@@ -453,6 +435,7 @@ Tensors TorchPolicy::parameters() const {
 void TorchPolicy::set_parameters(const Tensors& tensors) {
   require_same_shapes(make_parameters(spec_), tensors);
   guarded([&] { network_.write(tensors, network_.flat()); });
+  ++version_;
 }
 
 Tensors TorchPolicy::optimiser() const {

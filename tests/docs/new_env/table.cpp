@@ -32,8 +32,7 @@ void print_autoreset_table(const flotilla::EnvType& climb) {
   flotilla::VecOptions options;
   options.on_failure = flotilla::OnFailure::kRestart;
   flotilla::ArenaLayout layout;
-  const auto kernel = climb.make_kernel(config, 0);
-  const flotilla::StepFields fields(layout, kernel->spec(), 1, 1);
+  const flotilla::StepFields fields(layout, climb.spec(config), 1, 1);
   const auto vec = flotilla::make_vec_env(climb, config, options, layout);
   const StepView view = fields.view(vec->arena(), 0);
   vec->reset(0, view);

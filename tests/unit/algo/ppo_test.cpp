@@ -6,14 +6,13 @@
 
 #include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "flotilla/algo/ppo_objective.h"
 #include "flotilla/core/rng.h"
 #include "flotilla/nn/make_policy.h"
 #include "support/error_text.h"
-#include "support/source_dir.h"
+#include "support/golden.h"
 
 namespace flotilla::test {
 namespace {
@@ -129,25 +128,22 @@ std::vector<float> read_floats(const std::string& path) {
 
 struct Recorded {
   static constexpr int kEnvs = 4, kSteps = 100, kInputs = 77;
-  nlohmann::json json;
+  Json json = test::golden_json("ppo_update/update.json");
   std::vector<float> obs, reward, value, logprob, last_value = std::vector<float>(kEnvs);
   std::vector<int32_t> action;
   std::vector<uint8_t> terminated, none, valid;
 
   Recorded() {
-    json =
-        nlohmann::json::parse(std::ifstream(source_dir() + "/tests/golden/ppo_update/update.json"));
-    const std::string tail = json["tail"];
+    const std::string tail = json["tail"].text();
     for (int t = 0; t < kSteps; ++t) {
-      for (const auto& episode : json["episodes"]) {
-        const std::string digits = episode["obs"][static_cast<size_t>(t)];
-        for (const char digit : digits) {
+      for (const Json& episode : json["episodes"]) {
+        for (const char digit : episode["obs"][static_cast<size_t>(t)].text()) {
           const int bits = std::stoi(std::string(1, digit), nullptr, 16);
           for (int b = 3; b >= 0; --b) obs.push_back(static_cast<float>(bits >> b & 1));
         }
         for (const char bit : tail) obs.push_back(bit == '1' ? 1.0F : 0.0F);
-        action.push_back(episode["action"][static_cast<size_t>(t)]);
-        reward.push_back(episode["reward"][static_cast<size_t>(t)]);
+        action.push_back(episode["action"][static_cast<size_t>(t)].get<int32_t>());
+        reward.push_back(episode["reward"][static_cast<size_t>(t)].get<float>());
         terminated.push_back(t == kSteps - 1);
       }
     }
@@ -162,23 +158,6 @@ struct Recorded {
     spec.action = ActionSpace::discrete(145);
     return spec;
   }
-
-  // The recorded actions' log-probabilities and the values under a policy.
-  class Reading final : public Objective {
-   public:
-    Reading(std::vector<float>& logprob, std::vector<float>& value)
-        : logprob_(logprob), value_(value) {}
-    void differentiate(const Rows& rows, double*) const override {
-      for (int r = 0; r < rows.count; ++r) {
-        logprob_[static_cast<size_t>(rows.sample[r])] = rows.logprob[r];
-        value_[static_cast<size_t>(rows.sample[r])] = rows.value[r];
-        rows.d_logprob[r] = rows.d_entropy[r] = rows.d_value[r] = 0;
-      }
-    }
-
-   private:
-    std::vector<float>&logprob_, &value_;
-  };
 
   Samples samples() const {
     return {.obs = reinterpret_cast<const std::byte*>(obs.data()),
@@ -203,8 +182,8 @@ void load_parameters(Policy& policy, const std::string& file) {
 
 TEST(Ppo, RepeatsARecordedUpdate) {
   Recorded recorded;
-  for (const auto& run : recorded.json["runs"]) {
-    SCOPED_TRACE(run["name"]);
+  for (const Json& run : recorded.json["runs"]) {
+    SCOPED_TRACE(run["name"].text());
     ThreadPool pool(1);
     auto policy = make_fused_policy(Recorded::network(), 1, 0),
          scratch = make_fused_policy(Recorded::network(), 1, 0);
@@ -214,8 +193,8 @@ TEST(Ppo, RepeatsARecordedUpdate) {
     recorded.value.resize(recorded.action.size());
     std::vector<int32_t> all(recorded.action.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
-    scratch->learn(pool, recorded.samples(), all, Part::kAll,
-                   Recorded::Reading(recorded.logprob, recorded.value), {});
+    scratch->evaluate(pool, recorded.samples(), all,
+                      {.logprob = recorded.logprob.data(), .value = recorded.value.data()});
     // Of episode 0, which is every fourth row.
     for (size_t t = 0; t < 8; ++t) {
       EXPECT_NEAR(recorded.logprob[4 * t], recorded.json["logprob_first8"][t].get<float>(), 2e-6);
@@ -223,33 +202,33 @@ TEST(Ppo, RepeatsARecordedUpdate) {
 
     PpoOptions options;
     options.returns = Returns::kMonteCarlo;
-    options.returns_epsilon = run["return_epsilon"];
-    options.epochs = run["epochs"];
+    options.returns_epsilon = run["return_epsilon"].get<double>();
+    options.epochs = run["epochs"].get<int>();
     options.minibatches = 1;
     options.lr = {.first = 0.002, .last = 0.002};
     options.clip = {.first = 0.2, .last = 0.2};
     options.entropy = {.first = 0.01, .last = 0.01};
     options.adam_beta2 = 0.99;
     options.adam_epsilon = 1e-8;
-    options.max_grad_norm = run["max_grad_norm"];
+    options.max_grad_norm = run["max_grad_norm"].get<double>();
     Ppo ppo(*policy, pool, options, 3);
-    const Update update = ppo.learn({.trajectory = {.steps = Recorded::kSteps,
-                                                    .envs = Recorded::kEnvs,
-                                                    .reward = recorded.reward.data(),
-                                                    .terminated = recorded.terminated.data(),
-                                                    .truncated = recorded.none.data(),
-                                                    .valid = recorded.valid.data(),
-                                                    .value = recorded.value.data(),
-                                                    .final_value = nullptr,
-                                                    .last_value = recorded.last_value.data()},
-                                     .samples = recorded.samples(),
-                                     .logprob = recorded.logprob.data()},
-                                    0);
+    const PpoUpdate update = ppo.update({.trajectory = {.steps = Recorded::kSteps,
+                                                        .envs = Recorded::kEnvs,
+                                                        .reward = recorded.reward.data(),
+                                                        .terminated = recorded.terminated.data(),
+                                                        .truncated = recorded.none.data(),
+                                                        .valid = recorded.valid.data(),
+                                                        .value = recorded.value.data(),
+                                                        .final_value = nullptr,
+                                                        .last_value = recorded.last_value.data()},
+                                         .samples = recorded.samples(),
+                                         .logprob = recorded.logprob.data()},
+                                        {});
 
     EXPECT_EQ(update.first_ratio_error, 0);
     double policy_loss = 0, value_loss = 0, entropy = 0, norm = 0;
     const auto epochs = static_cast<double>(run["expected"].size());
-    for (const auto& expected : run["expected"]) {
+    for (const Json& expected : run["expected"]) {
       policy_loss += expected["policy_loss"].get<double>() / epochs;
       value_loss += expected["value_loss"].get<double>() / epochs;
       entropy += expected["entropy"].get<double>() / epochs;
@@ -260,7 +239,7 @@ TEST(Ppo, RepeatsARecordedUpdate) {
     EXPECT_NEAR(update.entropy, entropy, 1e-5);
     EXPECT_NEAR(update.grad_norm, norm, 1e-5);
     auto expected = make_fused_policy(Recorded::network(), 1, 0);
-    load_parameters(*expected, "params_" + run["name"].get<std::string>() + ".f32");
+    load_parameters(*expected, "params_" + run["name"].text() + ".f32");
     const Tensors ours = policy->parameters(), theirs = expected->parameters();
     for (size_t i = 0; i < ours.size(); ++i) {
       for (size_t k = 0; k < ours[i].elements(); ++k) {
@@ -277,22 +256,30 @@ TEST(Ppo, RepeatsARecordedUpdate) {
 class Notebook final : public Policy {
  public:
   struct Entry {
-    Part part;
+    Nets nets;
     std::vector<int32_t> rows;
-    double lr;
+    double lr = 0;
   };
   using Policy::Policy;
 
-  std::string kernel() const override { return "notebook"; }
+  Implementation implementation() const override { return {.kind = "notebook", .name = ""}; }
   void act(int, const ActRows&, const Draw&) const override {}
   void value(int, const std::byte*, int, float*) const override {}
-  LearnResult learn(ThreadPool&, const Samples&, std::span<const int32_t> chosen, Part part,
-                    const Objective&, const AdamStep& step) override {
-    entries.push_back({part, {chosen.begin(), chosen.end()}, step.lr});
-    LearnResult result;
-    result.sums[PpoObjective::kKl] = kl * static_cast<double>(chosen.size());
-    return result;
+  void evaluate(ThreadPool&, const Samples&, std::span<const int32_t>, const RowTerms&) override {}
+  LossSums gradient(ThreadPool&, const Samples&, std::span<const int32_t> chosen, Nets nets,
+                    const Objective&) override {
+    entries.push_back({nets, {chosen.begin(), chosen.end()}});
+    LossSums sums;
+    sums.of[PpoObjective::kKl] = kl * static_cast<double>(chosen.size());
+    return sums;
   }
+  GradientView gradient_view() override { return {}; }
+  double apply(ThreadPool&, Nets nets, const GradientStep& step) override {
+    EXPECT_EQ(nets, entries.back().nets);
+    entries.back().lr = step.lr;
+    return 0;
+  }
+  std::shared_ptr<const ActingPolicy> snapshot() const override { return nullptr; }
   Tensors parameters() const override { return {}; }
   void set_parameters(const Tensors&) override {}
   Tensors optimiser() const override { return {}; }
@@ -312,7 +299,7 @@ class PpoOrder : public testing::Test {
     options_.lr = {Schedule::Shape::kLinear, 1.0, 0.0};
   }
 
-  Update learn(Notebook& policy, double progress = 0, int threads = 1, uint64_t seed = 1) {
+  PpoUpdate learn(Notebook& policy, double progress = 0, int threads = 1, uint64_t seed = 1) {
     ThreadPool pool(threads);
     Ppo ppo(policy, pool, options_, seed);
     const Trajectory trajectory{.steps = kSteps,
@@ -324,7 +311,7 @@ class PpoOrder : public testing::Test {
                                 .value = zeros_.data(),
                                 .final_value = zeros_.data(),
                                 .last_value = zeros_.data()};
-    return ppo.learn({trajectory, {}, zeros_.data()}, progress);
+    return ppo.update({trajectory, {}, zeros_.data()}, {.fraction = progress});
   }
 
   NetworkSpec spec_;
@@ -338,7 +325,7 @@ TEST_F(PpoOrder, EveryEpochSeesEveryValidRowOnce) {
   options_.epochs = 3;
   options_.minibatches = 4;
   Notebook policy(spec_);
-  const Update update = learn(policy, 0.25);
+  const PpoUpdate update = learn(policy, 0.25);
   ASSERT_EQ(policy.entries.size(), 12u);
   EXPECT_EQ(update.epochs, 3);
   std::set<std::vector<int32_t>> orders;
@@ -379,7 +366,7 @@ TEST_F(PpoOrder, SeparatePhasesTrainTheValueFirst) {
   learn(policy);
   ASSERT_EQ(policy.entries.size(), 6u);
   for (size_t i = 0; i < 6; ++i) {
-    EXPECT_EQ(policy.entries[i].part, i < 4 ? Part::kCritic : Part::kActor);
+    EXPECT_EQ(policy.entries[i].nets, i < 4 ? Nets::kCritic : Nets::kActor);
     EXPECT_EQ(policy.entries[i].lr, i < 4 ? 0.125 : 1.0);
   }
 }
@@ -392,7 +379,7 @@ TEST_F(PpoOrder, DivergenceEndsThePolicysEpochsOnly) {
   options_.target_kl = 0.01;
   Notebook policy(spec_);
   policy.kl = 0.02;
-  const Update update = learn(policy);
+  const PpoUpdate update = learn(policy);
   EXPECT_TRUE(update.stopped_by_kl);
   ASSERT_EQ(policy.entries.size(), 4u) << "three of the value, one of the policy";
 }

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/build.h"
+
 namespace flotilla {
 namespace {
 
@@ -20,7 +22,8 @@ uint64_t counted(F&& body) {
 class AllocCount : public testing::Test {
  protected:
   void SetUp() override {
-    if (!can_count_allocations()) GTEST_SKIP() << "not counted under a sanitizer";
+    if (test::kSanitized) GTEST_SKIP() << why_not_counted();
+    ASSERT_TRUE(can_count_allocations()) << "this program links what counts";
   }
 };
 

@@ -697,6 +697,34 @@ TEST(ConfigHash, ExecutionKeysAreLeftOut) {
   EXPECT_NE(config.to_yaml().find("threads: 8\n"), std::string::npos);
 }
 
+// A key that was added later leaves no trace while it keeps the default it came with.
+TEST(ConfigHash, LaterKeysAreSaidWhereTheyDiffer) {
+  const Config before(Schema().integer("a", 1, {}, ""));
+  const Schema schema =
+      Schema().integer("a", 1, {}, "").choice("b", "near", {"near", "far"}, "").later();
+  Config config(schema);
+  EXPECT_EQ(config.sha256(), before.sha256());
+  EXPECT_EQ(config.to_yaml(), "a: 1\n");
+  config.set("b", "far");
+  EXPECT_NE(config.sha256(), before.sha256());
+  EXPECT_EQ(config.to_yaml(), "a: 1\nb: far\n");
+  config.load_yaml_text("b: near", "test");
+  EXPECT_EQ(config.sha256(), before.sha256());
+}
+
+// The hash is of the value alone; the text must not fall to a default that came later still.
+TEST(ConfigHash, LaterKeysWithAnotherDefault) {
+  const Config before(Schema().integer("a", 1, {}, ""));
+  Schema schema = Schema().integer("a", 1, {}, "").choice("b", "near", {"near", "far"}, "").later();
+  schema.set_default("b", "far");
+  Config config(schema);
+  EXPECT_NE(config.sha256(), before.sha256());
+  EXPECT_EQ(config.to_yaml(), "a: 1\nb: far\n");
+  config.set("b", "near");
+  EXPECT_EQ(config.sha256(), before.sha256());
+  EXPECT_EQ(config.to_yaml(), "a: 1\nb: near\n");
+}
+
 TEST(ConfigHash, TypesDoNotMeet) {
   const std::string integer = Config(Schema().integer("a", 1, {}, "")).sha256();
   const std::string number = Config(Schema().number("a", 1, {}, "")).sha256();

@@ -73,6 +73,15 @@ struct Unmounted {
 
 using Names = std::vector<std::string>;
 
+TEST(FilesBesideTheProgram, AreFoundInItsFolderAndTheOneAbove) {
+  const fs::path self = fs::read_symlink("/proc/self/exe");
+  const std::string name = self.filename().string(),
+                    folder = self.parent_path().filename().string();
+  EXPECT_EQ(find_beside_program(name), self.string());
+  EXPECT_EQ(find_beside_program(folder), self.parent_path().string());
+  EXPECT_EQ(find_beside_program("no such file"), "");
+}
+
 TEST_F(Files, WrittenIsRead) {
   std::string binary;
   for (int i = 0; i < 300'000; ++i) binary += static_cast<char>(i * 7);

@@ -238,7 +238,7 @@ class SlowTwin {
 template <class E>
 void expect_equal_to_twin(const std::string& name, const std::vector<std::string>& overrides = {}) {
   SCOPED_TRACE(name);
-  constexpr int kEnvs = 70;  // more than the kernel handles in one go
+  constexpr int kEnvs = 70;  // more than the loop handles in one go
   const Config config = config_of(registry().find(name), overrides);
   Batch batch(name, overrides, serial(kEnvs));
   batch.reset(5);

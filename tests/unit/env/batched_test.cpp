@@ -5,6 +5,7 @@
 #include <atomic>
 #include <filesystem>
 
+#include "flotilla/core/alloc_count.h"
 #include "flotilla/env/conformance.h"
 #include "flotilla/env/random_run.h"
 #include "flotilla/env/replay.h"
@@ -112,7 +113,7 @@ class Concert {
   explicit Concert(VecOptions options) {
     const Config config(choir().schema);
     ArenaLayout layout;
-    fields_ = StepFields(layout, choir().make_kernel(config, 0)->spec(), options.num_envs, 1);
+    fields_ = StepFields(layout, choir().spec(config), options.num_envs, 1);
     vec_ = make_vec_env(choir(), config, options, layout);
     vec_->reset(5, view());
     Choir::log().calls = Choir::log().states = 0;
@@ -238,6 +239,48 @@ TEST(Batched, OneGroupAndNoProcesses) {
             "all together");
   EXPECT_EQ(refusal(groups),
             "groups: expected 1, not 2: the environments of 'choir' step all together");
+}
+
+// Its stage makes something new in every step.
+class Hoard {
+ public:
+  struct State {
+    int32_t count;
+  };
+  static Schema schema() { return {}; }
+  explicit Hoard(const Config&) {
+    spec_.obs = ObsSpace::float32({1}, 0, 10);
+    spec_.action = ActionSpace::discrete(2);
+  }
+  const EnvSpec& spec() const { return spec_; }
+  void reset(State&, Rng&) const {}
+  void prepare(State&, ActionRow, Rng&) const {}
+
+  class Heap final : public Stage<State> {
+   public:
+    void run(std::span<State* const>) override { latest_ = std::make_unique<int>(1); }
+
+   private:
+    std::unique_ptr<int> latest_;
+  };
+  std::unique_ptr<Stage<State>> make_stage(ThreadPool&) const { return std::make_unique<Heap>(); }
+
+  Outcome step(State& s, ActionRow, Rng&) const { return {.terminated = ++s.count == 10}; }
+  void observe(const State& s, ObsRow row) const { row.f32()[0] = static_cast<float>(s.count); }
+
+ private:
+  EnvSpec spec_;
+};
+
+TEST(Batched, AStageThatAllocatesIsFound) {
+  if (!can_count_allocations()) GTEST_SKIP();
+  const EnvType type = env_type<Hoard>("hoard", "keeps nothing");
+  for (const CheckResult& result : check_env(type, Config(type.schema), {})) {
+    EXPECT_EQ(result.passed, result.name != "no allocation") << result.name;
+    if (!result.passed) {
+      EXPECT_EQ(result.detail, "300 allocations in 300 steps");
+    }
+  }
 }
 
 TEST(InvalidSteps, CountForNothingUntilTheEpisodeEnds) {

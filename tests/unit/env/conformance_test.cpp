@@ -1,5 +1,5 @@
-// The conformance kit passes every shipped env and catches every broken one, and the back ends
-// agree on the trajectory of each.
+// The conformance kit catches every broken env (unit/domains/every_env_test.cpp: it passes every
+// shipped one), and a trajectory has a hash.
 #include "flotilla/env/conformance.h"
 
 #include <gtest/gtest.h>
@@ -12,28 +12,6 @@
 
 namespace flotilla::test {
 namespace {
-
-const std::vector<std::string> kChecks = {
-    "spec", "bounds",        "written whole", "statistics", "deterministic", "time limit",
-    "mask", "no allocation", "threads",       "processes",  "save and load"};
-
-TEST(Conformance, EveryShippedEnvPassesEveryCheck) {
-  const Registry& all = shipped();
-  ASSERT_GE(all.types().size(), 7u);
-  for (const EnvType& type : all.types()) {
-    std::vector<std::string> names;
-    ConformanceOptions options;
-    if (type.batched) options.steps = 70;  // they are slow
-    for (const CheckResult& result : check_env(type, config_of(type, quick(type)), options)) {
-      EXPECT_TRUE(result.passed) << type.name << ", " << result.name << ": " << result.detail;
-      EXPECT_FALSE(result.detail.empty());
-      names.push_back(result.name);
-    }
-    for (const std::string& name : kChecks) {
-      EXPECT_NE(std::ranges::find(names, name), names.end()) << "no check '" << name << "'";
-    }
-  }
-}
 
 class BrokenEnv : public testing::Test {
  protected:
@@ -108,6 +86,82 @@ TEST_F(BrokenEnv, ASpecThatContradictsItself) {
             "environment 'test_broken': reward bounds are out of order");
 }
 
+TEST(Conformance, AdviceIsCheckedToo) {
+  const EnvType& type = registry().find("test_advised");
+  const auto said = [&](const std::string& defect, const std::string& check) -> std::string {
+    for (const CheckResult& result :
+         check_env(type, config_of(type, {"defect=" + defect}), {.seed = 1})) {
+      if (result.name == check) return result.detail;
+    }
+    return "no such check";
+  };
+  for (const CheckResult& result : check_env(type, Config(type.schema), {.seed = 1})) {
+    EXPECT_TRUE(result.passed) << result.name << ": " << result.detail;
+  }
+  EXPECT_EQ(said("clash", "mask"), "env 0, step 0: no legal choice");
+  EXPECT_EQ(said("bad_advice", "mask"), "env 0, step 0: no legal choice");
+  EXPECT_EQ(said("part_of_advice", "written whole"),
+            "env 0, step 0: a part of advice is not written");
+}
+
+// Steps together with the others, in a stage that may allocate.
+class Together {
+ public:
+  struct State {
+    int32_t count;
+  };
+
+  static Schema schema() {
+    Schema schema;
+    schema.boolean("allocates", false, "in the stage");
+    return schema;
+  }
+  explicit Together(const Config& config) : allocates_(config.get_boolean("allocates")) {
+    spec_.obs = ObsSpace::float32({1}, 0, 10);
+    spec_.action = ActionSpace::discrete(2);
+    spec_.time_limit = 10;
+  }
+
+  const EnvSpec& spec() const { return spec_; }
+  void reset(State& s, Rng&) const { s.count = 0; }
+  void prepare(State&, ActionRow, Rng&) const {}
+  Outcome step(State&, ActionRow, Rng&) const { return {}; }
+  void observe(const State& s, ObsRow row) const { row.f32()[0] = static_cast<float>(s.count); }
+
+  class Sum final : public Stage<State> {
+   public:
+    explicit Sum(bool allocates) : allocates_(allocates) {}
+    void run(std::span<State* const> states) override {
+      if (allocates_) std::vector<State*>(states.begin(), states.end()).swap(kept_);
+      for (State* s : states) ++s->count;
+    }
+
+   private:
+    const bool allocates_;
+    std::vector<State*> kept_;
+  };
+  std::unique_ptr<Stage<State>> make_stage(ThreadPool&) const {
+    return std::make_unique<Sum>(allocates_);
+  }
+
+ private:
+  EnvSpec spec_;
+  bool allocates_;
+};
+
+TEST(Conformance, StagesAllocateNothingEither) {
+  if (!can_count_allocations()) GTEST_SKIP();
+  const EnvType type = env_type<Together>("together", "");
+  const auto said = [&](const char* setting) -> std::string {
+    for (const CheckResult& result : check_env(type, config_of(type, {setting}), {.seed = 1})) {
+      if (result.name == "no allocation") return result.detail;
+    }
+    return "no such check";
+  };
+  EXPECT_EQ(said("allocates=false"), "none in 300 steps, serial and threads");
+  EXPECT_EQ(said("allocates=true"), "300 allocations in 300 steps");
+}
+
 TEST(Conformance, OtherConfigsAndSizesPassToo) {
   const auto passes = [](const char* env, const std::vector<std::string>& overrides,
                          const ConformanceOptions& options) {
@@ -118,26 +172,6 @@ TEST(Conformance, OtherConfigsAndSizesPassToo) {
   };
   passes("catch", {"rows=2", "cols=1"}, {.seed = 3, .steps = 60, .num_envs = 3});
   passes("cartpole", {"time_limit=0"}, {.seed = 4, .steps = 100, .num_envs = 70});
-}
-
-TEST(Trajectory, HasTheSameHashInEveryBackEnd) {
-  for (const EnvType& type : shipped().types()) {
-    std::string expected;
-    const int steps = type.batched ? 70 : 250;
-    for (const Variant& variant : variants_for(type, 37)) {
-      SCOPED_TRACE(type.name + ", " + variant.name);
-      RandomRun run(type, config_of(type, quick(type)), variant.options, 12);
-      TrajectoryHash hash(run.vec().spec(), 37);
-      hash.add(run.view());
-      for (int t = 0; t < steps; ++t) {
-        run.step();
-        hash.add(run.view());
-      }
-      const std::string found = hash.hex();
-      if (expected.empty()) expected = found;
-      EXPECT_EQ(found, expected);
-    }
-  }
 }
 
 TEST(Trajectory, AnotherSeedHasAnotherHash) {

@@ -255,7 +255,7 @@ TEST_F(CrashBundles, BoxActionsAreReplayed) {
   CrashBundle bundle;
   bundle.env_name = "pendulum";
   bundle.config_yaml = config.to_yaml();
-  bundle.spec_sha256 = type.make_kernel(config, 0)->spec().sha256();
+  bundle.spec_sha256 = type.spec(config).sha256();
   bundle.seed = 1;
   bundle.actions = {{0.5}, {-2}, {2}};
   const ReplayResult result = replayed(bundle);
@@ -313,7 +313,7 @@ TEST_F(CrashBundles, WrongContentsAreRefused) {
     return error_text(ErrorCode::kData, [&] { replayed(bundle); });
   };
   EXPECT_NE(refused([](CrashBundle& b) { b.env = -1; }), "no error");
-  EXPECT_NE(refused([](CrashBundle& b) { b.env = kMaxEnvs; }), "no error");
+  EXPECT_NE(refused([](CrashBundle& b) { b.env = kMaxEnvNumber; }), "no error");
   EXPECT_NE(refused([](CrashBundle& b) { b.actions[0] = {}; }), "no error");
   EXPECT_NE(refused([](CrashBundle& b) { b.actions[0] = {0, 0}; }), "no error");
   EXPECT_NE(refused([](CrashBundle& b) { b.actions[0] = {-1}; }), "no error");

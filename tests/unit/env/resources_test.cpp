@@ -15,23 +15,6 @@ namespace {
 
 constexpr uint64_t kMargin = 2 << 20;
 
-TEST(Allocations, NonePerStep) {
-  if (!can_count_allocations()) GTEST_SKIP();
-  for (const EnvType& type : shipped().types()) {
-    if (type.batched) continue;  // what such envs do together may allocate
-    for (const Variant& variant : variants(40)) {
-      // Of workers the caller's side is counted.
-      SCOPED_TRACE(type.name + ", " + variant.name);
-      RandomRun run(type, Config(type.schema), variant.options, 1);
-      run.run(5);
-      const uint64_t before = allocation_count();
-      run.run(300);
-      for (int t = 0; t < 50; ++t) run.step();
-      EXPECT_EQ(allocation_count() - before, 0u);
-    }
-  }
-}
-
 TEST(Allocations, NonePerResetEither) {
   if (!can_count_allocations()) GTEST_SKIP();
   Batch batch("cartpole", {}, serial(10));

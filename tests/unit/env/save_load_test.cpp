@@ -3,9 +3,10 @@
 #include <cstddef>
 
 #include "flotilla/core/serial.h"
-#include "flotilla/env/kernel.h"
+#include "flotilla/env/env_loop.h"
 #include "support/batch.h"
 #include "support/error_text.h"
+#include "support/saved_slots.h"
 
 namespace flotilla::test {
 namespace {
@@ -158,21 +159,8 @@ TEST(SaveLoad, EveryTruncationIsRefusedAndChangesNothing) {
   }
 }
 
-// Where the slots lie in a saved buffer.
-std::vector<size_t> slot_offsets(const Bytes& saved, int envs) {
-  Reader reader(saved, "saved");
-  reader.text("env");
-  reader.text("spec_sha256");
-  for (const char* tag : {"num_envs", "slot_bytes", "seed"}) reader.u64(tag);
-  std::vector<size_t> offsets;
-  for (int i = 0; i < envs; ++i) {
-    offsets.push_back(static_cast<size_t>(reader.bytes("slot").data() - saved.data()));
-  }
-  return offsets;
-}
-
 TEST(SaveLoad, AStateTheEnvCannotBeInIsRefused) {
-  using Slot = KernelOf<Script>::Slot;
+  using Slot = LoopOf<Script>::Slot;
   Batch batch("test_script", {}, serial(3));
   batch.reset(1);
   batch.step({kGo, kGo, kGo});
@@ -231,49 +219,6 @@ TEST(SaveLoad, MutatedBuffersAreRefusedOrRun) {
   }
   EXPECT_GT(refused, 1000);
   EXPECT_LT(refused, 3000);
-}
-
-// The state of one env is damaged; whatever it does then, its neighbours must not notice.
-TEST(SaveLoad, ADamagedStateHarmsNobodyElse) {
-  for (const EnvType& type : shipped().types()) {
-    SCOPED_TRACE(type.name);
-    const auto others = [](const Batch& batch) { return batch.row(0) + batch.row(2); };
-    Batch batch(type.name, quick(type), serial(3));
-    batch.reset(21);
-    go_on(batch, 0, 5);
-    const Bytes good = batch.saved();
-    std::vector<std::string> expected;
-    for (uint64_t t = 5; t < 15; ++t) {
-      batch.step_randomly(21, t);
-      expected.push_back(others(batch));
-    }
-    const std::vector<size_t> offsets = slot_offsets(good, 3);
-    const size_t state = offsets[1] + sizeof(SlotHeader);
-    const size_t state_bytes =
-        type.make_kernel(Config(type.schema), 0)->slot_bytes() - sizeof(SlotHeader);
-    Rng rng(9, stream_of(Purpose::kTest, 2));
-    for (int round = 0; round < 300; ++round) {
-      Bytes bytes = good;
-      for (uint32_t k = 0; k <= rng.below(3); ++k) {
-        const uint32_t at = rng.below(static_cast<uint32_t>(state_bytes));
-        bytes[state + at] = std::byte(rng.below(256));
-      }
-      batch.load(good);
-      try {
-        batch.load(bytes);
-      } catch (const Error& error) {
-        ASSERT_EQ(error.code(), ErrorCode::kData) << error.what();
-        continue;
-      }
-      for (uint64_t t = 5; t < 15; ++t) {
-        try {
-          batch.step_randomly(21, t);
-        } catch (const EnvFailure&) {  // it may well throw
-        }
-        ASSERT_EQ(others(batch), expected[t - 5]) << "round " << round;
-      }
-    }
-  }
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "flotilla/core/system.h"
 #include "flotilla/env/registry.h"
-#include "flotilla/env/vec_env.h"
+#include "flotilla/env/slot_vec_env.h"
 #include "support/batch.h"
 #include "support/error_text.h"
 
@@ -107,6 +107,11 @@ TEST(EnvSpec, ValidationNamesWhatIsWrong) {
       {"action bounds must be finite", [&](EnvSpec& s) { box(s, {std::nanf("")}, {1}); }},
       {"action bounds are out of order", [&](EnvSpec& s) { box(s, {1}, {0}); }},
       {"the time limit is negative", [](EnvSpec& s) { s.time_limit = -1; }},
+      {"a box action cannot have advice",
+       [&](EnvSpec& s) {
+         box(s, {0}, {1});
+         s.has_advice = true;
+       }},
       {"a box action cannot have a mask",
        [](EnvSpec& s) { s.action = ActionSpace::box({0}, {1}); }},
       {"reward bounds are out of order", [](EnvSpec& s) { s.reward_low = 3; }},
@@ -148,6 +153,7 @@ TEST(EnvSpec, HashChangesWithEveryField) {
       [](EnvSpec& s) { s.action = ActionSpace::box({0.1F}, {1}); },
       [](EnvSpec& s) { s.action = ActionSpace::box({0}, {1.1F}); },
       [](EnvSpec& s) { s.has_mask = false; },
+      [](EnvSpec& s) { s.has_advice = true; },
       [](EnvSpec& s) { s.time_limit = 101; },
       [](EnvSpec& s) {
         s.metrics = {"losses", "wins"};
@@ -183,26 +189,48 @@ TEST(Registry, FindsSuggestsAndRefusesDoubles) {
   EXPECT_EQ(registry.types().size(), count);
 }
 
+TEST(Registry, RecipesAreInTheOrderOfTheirFilesWhoeverAddsThem) {
+  Registry registry;
+  for (const char* name : {"maze", "cage-far", "cage", "cab"}) registry.add_recipe({name, "text"});
+  std::vector<std::string> names;
+  for (const Recipe& recipe : registry.recipes()) names.push_back(recipe.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"cab", "cage-far", "cage", "maze"}));
+  EXPECT_EQ(registry.find_recipe("cage")->name, "cage");
+  EXPECT_EQ(registry.find_recipe("cag"), nullptr);
+  EXPECT_EQ(error_text(ErrorCode::kInternal,
+                       [&] {
+                         registry.add_recipe({"cage", ""});
+                       }),
+            "recipe 'cage' is registered twice");
+}
+
+TEST(Registry, AKindOfDirectoryIsKnownOnce) {
+  Registry registry;
+  for (int i = 0; i < 2; ++i) registry.add_foreign_directory({"other.yaml", "another", "go on"});
+  ASSERT_EQ(registry.foreign_directories().size(), 1u);
+  EXPECT_EQ(registry.foreign_directories()[0].file, "other.yaml");
+}
+
 TEST(Registry, TheTypesNameIsTheSpecsName) {
   Registry registry;
   registry.add(env_type<test::Script>("another_name", "the same env"));
   const EnvType& type = registry.find("another_name");
-  EXPECT_EQ(type.make_kernel(Config(type.schema), 0)->spec().name, "another_name");
+  EXPECT_EQ(type.spec(Config(type.schema)).name, "another_name");
 }
 
 TEST(Registry, KernelsTakeTheTimeLimitTheyAreGiven) {
   const EnvType& type = test::registry().find("cartpole");
   const Config config(type.schema);
-  EXPECT_EQ(type.make_kernel(config, 0)->spec().time_limit, 500);
-  EXPECT_EQ(type.make_kernel(config, 7)->spec().time_limit, 7);
-  EXPECT_EQ(type.make_kernel(config, 9000)->spec().time_limit, 9000);
+  EXPECT_EQ(type.spec(config).time_limit, 500);
+  EXPECT_EQ(type.spec(config, 7).time_limit, 7);
+  EXPECT_EQ(type.spec(config, 9000).time_limit, 9000);
 }
 
 TEST(Registry, ABadSpecIsRefusedWhenTheKernelIsMade) {
   const EnvType& type = test::registry().find("test_broken");
   const auto refusal = [&](const char* defect) {
     const Config config = test::config_of(type, {defect});
-    return error_text(ErrorCode::kUsage, [&] { type.make_kernel(config, 0); });
+    return error_text(ErrorCode::kUsage, [&] { type.make_loop(config, 0); });
   };
   const std::string head = "environment 'test_broken': ";
   EXPECT_EQ(refusal("defect=none"), "no error");
@@ -217,17 +245,16 @@ struct Boaster {
   struct State {};
   static Schema schema() {
     Schema schema;
-    schema.boolean("metrics", false, "claim metrics, not a mask");
+    schema.choice("claim", "mask", {"mask", "advice", "metrics"}, "what it says it has");
     return schema;
   }
   explicit Boaster(const Config& config) {
     spec_.obs = ObsSpace::float32({1}, 0, 1);
     spec_.action = ActionSpace::discrete(2);
-    if (config.get_boolean("metrics")) {
-      spec_.metrics = {"wins"};
-    } else {
-      spec_.has_mask = true;
-    }
+    const std::string& claim = config.get_text("claim");
+    if (claim == "metrics") spec_.metrics = {"wins"};
+    spec_.has_mask = claim == "mask";
+    spec_.has_advice = claim == "advice";
   }
   const EnvSpec& spec() const { return spec_; }
   void reset(State&, Rng&) const {}
@@ -236,15 +263,27 @@ struct Boaster {
   EnvSpec spec_;
 };
 
+// What a policy reads is the same, so what was saved with the one loads with the other.
+TEST(EnvSpec, AdviceAloneHasTheHashOfAMaskAlone) {
+  EnvSpec masked = sample(), advised = sample();
+  advised.has_mask = false;
+  advised.has_advice = true;
+  EXPECT_TRUE(masked.masked());
+  EXPECT_TRUE(advised.masked());
+  EXPECT_EQ(advised.sha256(), masked.sha256());
+}
+
 TEST(Registry, ASpecThatPromisesTooMuchIsRefused) {
   const EnvType type = env_type<Boaster>("boaster", "");
   const auto refusal = [&](const char* override_text) {
     const Config config = test::config_of(type, {override_text});
-    return error_text(ErrorCode::kUsage, [&] { type.make_kernel(config, 0); });
+    return error_text(ErrorCode::kUsage, [&] { type.make_loop(config, 0); });
   };
-  EXPECT_EQ(refusal("metrics=false"),
+  EXPECT_EQ(refusal("claim=mask"),
             "environment 'boaster': sets has_mask in its spec, but has no mask()");
-  EXPECT_EQ(refusal("metrics=true"),
+  EXPECT_EQ(refusal("claim=advice"),
+            "environment 'boaster': sets has_advice in its spec, but has no advice()");
+  EXPECT_EQ(refusal("claim=metrics"),
             "environment 'boaster': sets metrics in its spec, but has no metrics()");
 }
 

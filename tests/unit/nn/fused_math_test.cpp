@@ -123,7 +123,7 @@ TEST_P(FusedMathTest, Log) {
     const Samples samples{.obs = reinterpret_cast<const std::byte*>(&obs),
                           .latent = reinterpret_cast<const std::byte*>(&choice),
                           .epsilon = epsilon};
-    policy->learn(pool, samples, {&row, 1}, Part::kAll, recorder, AdamStep());
+    learn(*policy, pool, samples, {&row, 1}, Nets::kBoth, recorder, GradientStep());
     ASSERT_LT(ulps(recorder.logprob[0], std::log(static_cast<double>(epsilon) / 2)), 2) << epsilon;
   }
 }

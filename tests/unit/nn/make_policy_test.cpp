@@ -27,7 +27,7 @@ std::string error_of(const NetworkSpec& spec, const std::string& kind, const std
 
 TEST(MakePolicy, AutoTakesTheFusedKernels) {
   ASSERT_EQ(fused_refusal(sample()), "");
-  EXPECT_TRUE(make_policy(sample(), {})->kernel().starts_with("fused"));
+  EXPECT_TRUE(make_policy(sample(), {})->implementation().name.starts_with("fused"));
 }
 
 TEST(MakePolicy, UnknownWordsAreNamed) {
@@ -40,6 +40,15 @@ TEST(MakePolicy, UnknownWordsAreNamed) {
 TEST(MakePolicy, FusedRunsOnTheCpu) {
   EXPECT_EQ(error_of(sample(), "fused", "cuda"),
             "the fused kernels run on the cpu, not on cuda; use policy=torch");
+}
+
+TEST(MakePolicy, Bf16IsForTheFusedKernels) {
+  NetworkSpec spec = sample();
+  spec.precision = Precision::kBf16;
+  const std::string kernel = make_policy(spec, {})->implementation().name;
+  EXPECT_TRUE(kernel.starts_with("fused ") && kernel.ends_with(" bf16")) << kernel;
+  EXPECT_EQ(error_of(spec, "torch", "cpu"),
+            "net.precision: libtorch computes in fp32 alone; bf16 needs the fused kernels");
 }
 
 TEST(MakePolicy, FusedSaysWhatItCannotDo) {

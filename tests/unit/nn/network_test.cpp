@@ -72,6 +72,7 @@ TEST(Network, Defaults) {
   EXPECT_EQ(spec.log_std, 0);
   EXPECT_FALSE(spec.squash);
   EXPECT_FALSE(spec.normalise_obs);
+  EXPECT_EQ(spec.precision, Precision::kFp32);
 }
 
 TEST(Network, EveryKeyIsRead) {
@@ -80,7 +81,7 @@ TEST(Network, EveryKeyIsRead) {
   env.has_mask = false;
   const NetworkSpec spec =
       from({"net.hidden=1024, 1,7", "net.activation=relu", "net.shared=true", "net.init=default",
-            "net.log_std=-0.5", "net.squash=true", "net.normalise_obs=true"},
+            "net.log_std=-0.5", "net.squash=true", "net.normalise_obs=true", "net.precision=bf16"},
            env);
   EXPECT_EQ(spec.hidden, (std::vector<int>{1024, 1, 7}));
   EXPECT_EQ(spec.activation, Activation::kRelu);
@@ -91,6 +92,13 @@ TEST(Network, EveryKeyIsRead) {
   EXPECT_EQ(spec.log_std, -0.5);
   EXPECT_TRUE(spec.squash);
   EXPECT_TRUE(spec.normalise_obs);
+  EXPECT_EQ(spec.precision, Precision::kBf16);
+  EXPECT_NE(spec.to_config().to_yaml().find("precision: bf16\n"), std::string::npos);
+}
+
+// Files of networks that do not ask for it are those of versions that did not know it.
+TEST(Network, ThePrecisionIsWrittenWhereItIsNotTheUsual) {
+  EXPECT_EQ(from({}).to_config().to_yaml().find("precision"), std::string::npos);
 }
 
 TEST(Network, UpToSixteenLayers) {

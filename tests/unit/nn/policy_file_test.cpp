@@ -74,6 +74,14 @@ TEST(PolicyFile, ActsAsThePolicyThatWasWritten) {
   }
 }
 
+TEST(PolicyFile, KeepsThePrecision) {
+  const EnvSpec env = box_spec();
+  const auto policy = trained(env, {"precision=bf16"});
+  const auto again = make_policy(written(*policy, env), env, {});
+  EXPECT_EQ(again->spec().precision, Precision::kBf16);
+  EXPECT_EQ(actions(*policy, 2), actions(*again, 2));
+}
+
 TEST(PolicyFile, CarriesBoundsMasksAndNormalisers) {
   const EnvSpec env = box_spec();
   const PolicyFile box = written(*trained(env, {"normalise_obs=true"}), env);

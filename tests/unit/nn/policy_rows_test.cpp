@@ -10,6 +10,7 @@ namespace {
 
 class PolicyRowsTest : public OnEveryKernel {};
 INSTANTIATE_TEST_SUITE_P(Kernels, PolicyRowsTest, testing::ValuesIn(every_kernel()), kernel_name);
+INSTANTIATE_TEST_SUITE_P(Bf16, PolicyRowsTest, testing::ValuesIn(bf16_kernels()), kernel_name);
 
 // The small ones, and some whose layers and heads are cut into blocks of every size.
 std::vector<Case> cases() {
@@ -54,7 +55,7 @@ TEST_P(PolicyRowsTest, TheFirstRatioIsOne) {
       std::vector<int32_t> chosen(rollout.chosen().begin(), rollout.chosen().begin() + count);
       shuffle(chosen, rng);
       const Recorder recorder(rollout.size());
-      policy->learn(pool, rollout.samples(), chosen, Part::kAll, recorder, AdamStep());
+      learn(*policy, pool, rollout.samples(), chosen, Nets::kBoth, recorder, GradientStep());
       for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
         if (is_torch()) {
           const double change =
@@ -144,8 +145,8 @@ TEST_P(PolicyRowsTest, TheNumberOfThreadsChangesNothing) {
       ThreadPool pool(threads);
       LearnResult result;
       for (const size_t rows : {size_t{90}, size_t{700}, size_t{2500}}) {
-        result = policy->learn(pool, rollout.samples(), std::span(chosen).first(rows), Part::kAll,
-                               Mixture(rows), AdamStep());
+        result = learn(*policy, pool, rollout.samples(), std::span(chosen).first(rows), Nets::kBoth,
+                       Mixture(rows), GradientStep());
         EXPECT_EQ(result.sums[7], rows);
       }
       if (threads == 1) {

@@ -17,7 +17,8 @@ INSTANTIATE_TEST_SUITE_P(Kernels, PolicyTest, testing::ValuesIn(every_kernel()),
 
 // Steps whose first moments are the gradient itself. Of a beta so near to one, 1 - beta is wrong
 // by a hundredth when it is taken of floats.
-AdamStep plain() { return {.lr = 1e-3, .beta1 = 0, .beta2 = 0.999999, .max_grad_norm = 0}; }
+constexpr Adam kPlain{.beta1 = 0, .beta2 = 0.999999};
+GradientStep plain() { return {.lr = 1e-3, .max_grad_norm = 0, .rule = kPlain}; }
 
 std::vector<Case> all_cases(uint32_t random) {
   std::vector<Case> all = small_cases();
@@ -30,7 +31,7 @@ TEST_P(PolicyTest, StartsFromTheCommonInitialParameters) {
     const auto policy = make(c.spec, 12);
     EXPECT_TRUE(same_bits(policy->parameters(), initial_parameters(c.spec, 12))) << c.name;
   }
-  const std::string kernel = make(small_cases()[0].spec)->kernel();
+  const std::string kernel = make(small_cases()[0].spec)->implementation().name;
   EXPECT_TRUE(kernel.starts_with(is_torch() ? "torch " : "fused " + GetParam().name)) << kernel;
 }
 
@@ -51,7 +52,7 @@ TEST_P(PolicyTest, SeesWhatItsTwinSees) {
     Rollout rollout(c.spec, 60, c.epsilon, 4);
     rollout.act(*policy);
     const Recorder recorder(rollout.size());
-    policy->learn(pool, rollout.samples(), rollout.chosen(), Part::kAll, recorder, plain());
+    learn(*policy, pool, rollout.samples(), rollout.chosen(), Nets::kBoth, recorder, plain());
     for (size_t i = 0; i < rollout.size(); ++i) {
       const auto row = twin.row(rollout.samples(), static_cast<int32_t>(i));
       const SlowPolicy::Seen seen = twin.see(row);
@@ -88,8 +89,8 @@ const Expected& expected_gradient(const Case& c) {
     const double distance = e.twin.kink_distance(e.twin.row(e.rollout.samples(), row).obs);
     if (distance > 1e-5) e.chosen.push_back(row);
   }
-  e.gradient = e.twin.gradient(e.rollout.samples(), e.chosen, Part::kAll, Mixture(e.chosen.size()),
-                               e.result.sums);
+  e.gradient = e.twin.gradient(e.rollout.samples(), e.chosen, Nets::kBoth, Mixture(e.chosen.size()),
+                               e.result.sums.of);
   double squares = 0;
   for (const auto& [name, values] : e.gradient) {
     for (const double g : values) squares += g * g;
@@ -108,8 +109,8 @@ TEST_P(PolicyTest, LearnsTheGradientOfItsTwin) {
     SCOPED_TRACE(c.name);
     const Expected& expected = expected_gradient(c);
     const auto policy = make(c.spec);
-    const LearnResult result = policy->learn(pool, expected.rollout.samples(), expected.chosen,
-                                             Part::kAll, Mixture(expected.chosen.size()), plain());
+    const LearnResult result = learn(*policy, pool, expected.rollout.samples(), expected.chosen,
+                                     Nets::kBoth, Mixture(expected.chosen.size()), plain());
     expect_near(policy->optimiser(), "m.", expected.gradient, kBackward, kLeastSlope);
     EXPECT_NEAR(result.grad_norm, expected.result.grad_norm, 1e-5 * expected.result.grad_norm);
     for (int k = 0; k < Objective::kSums; ++k) {
@@ -129,9 +130,9 @@ TEST_P(PolicyTest, StepsAsAdamDoes) {
     const auto policy = make(c.spec);
     Rollout rollout(c.spec, 100, c.epsilon, 4);
     rollout.act(*policy);
-    const AdamStep step = plain();
+    const GradientStep step = plain();
     const Tensors before = policy->parameters();
-    policy->learn(pool, rollout.samples(), rollout.chosen(), Part::kAll, Mixture(100), step);
+    learn(*policy, pool, rollout.samples(), rollout.chosen(), Nets::kBoth, Mixture(100), step);
     const Tensors state = policy->optimiser();
     for (const Tensor& tensor : policy->parameters()) {
       const Tensor& start = find_tensor(before, tensor.name);
@@ -139,9 +140,9 @@ TEST_P(PolicyTest, StepsAsAdamDoes) {
       const Tensor& v = find_tensor(state, "v." + tensor.name);
       for (size_t i = 0; i < tensor.elements(); ++i) {
         const auto g = static_cast<double>(m.data[i]), from = static_cast<double>(start.data[i]);
-        const double square = (1 - step.beta2) * g * g;
+        const double square = (1 - kPlain.beta2) * g * g;
         ASSERT_NEAR(v.data[i], square, 1e-6 * square + 1e-37) << v.name;
-        const double to = from - step.lr * g / (std::abs(g) + step.epsilon);
+        const double to = from - step.lr * g / (std::abs(g) + kPlain.epsilon);
         // A rounding of the parameter, and a few of the step.
         ASSERT_NEAR(tensor.data[i], to, 6e-8 * std::abs(to) + 1e-6 * step.lr) << tensor.name;
       }
@@ -149,30 +150,30 @@ TEST_P(PolicyTest, StepsAsAdamDoes) {
   }
 }
 
-TEST_P(PolicyTest, LearnsOnePartAlone) {
+TEST_P(PolicyTest, LearnsOneNetAlone) {
   ThreadPool pool(1);
   for (const Case& c : small_cases()) {
     if (c.spec.shared) continue;
-    for (const Part part : {Part::kAll, Part::kActor, Part::kCritic}) {
-      SCOPED_TRACE(c.name + ", part " + std::to_string(static_cast<int>(part)));
+    for (const Nets nets : {Nets::kBoth, Nets::kActor, Nets::kCritic}) {
+      SCOPED_TRACE(c.name + ", nets " + std::to_string(static_cast<int>(nets)));
       const auto policy = make(c.spec);
       Rollout rollout(c.spec, 700, c.epsilon, 4);
       rollout.act(*policy);
       const Mixture objective(rollout.size());
-      policy->learn(pool, rollout.samples(), rollout.chosen(), Part::kAll, objective, plain());
+      learn(*policy, pool, rollout.samples(), rollout.chosen(), Nets::kBoth, objective, plain());
       SlowPolicy twin = twin_of(*policy);
       const Tensors parameters = policy->parameters(), optimiser = policy->optimiser();
       const LearnResult result =
-          policy->learn(pool, rollout.samples(), rollout.chosen(), part, objective, plain());
+          learn(*policy, pool, rollout.samples(), rollout.chosen(), nets, objective, plain());
       double sums[Objective::kSums] = {};
       const SlowPolicy::Named gradient =
-          twin.gradient(rollout.samples(), rollout.chosen(), part, objective, sums);
+          twin.gradient(rollout.samples(), rollout.chosen(), nets, objective, sums);
       expect_near(policy->optimiser(), "m.", gradient, kBackward, kLeastSlope);
       for (int k = 0; k < Objective::kSums; ++k) {
         EXPECT_NEAR(result.sums[k], sums[k], forward_tolerance(sums[k] / 700) * 700) << k;
       }
       for (const Tensor& tensor : policy->parameters()) {
-        const bool trained = SlowPolicy::trains(part, tensor.name);
+        const bool trained = SlowPolicy::trains(nets, tensor.name);
         EXPECT_EQ(tensor.data != find_tensor(parameters, tensor.name).data, trained) << tensor.name;
         for (const char* moment : {"m.", "v."}) {
           const std::string name = moment + tensor.name;
@@ -203,7 +204,7 @@ TEST_P(PolicyTest, ExtremeLogits) {
       Rollout rollout(spec, 100, epsilon, 4);
       rollout.act_at_random();
       const Recorder recorder(rollout.size());
-      policy->learn(pool, rollout.samples(), rollout.chosen(), Part::kAll, recorder, plain());
+      learn(*policy, pool, rollout.samples(), rollout.chosen(), Nets::kBoth, recorder, plain());
       for (int32_t i = 0; i < rollout.rows(); ++i) {
         const SlowPolicy::Seen seen = twin.see(twin.row(rollout.samples(), i));
         const auto at = static_cast<size_t>(i);
@@ -214,8 +215,8 @@ TEST_P(PolicyTest, ExtremeLogits) {
       const Mixture objective(rollout.size());
       double sums[Objective::kSums] = {};
       const SlowPolicy::Named gradient =
-          twin.gradient(rollout.samples(), rollout.chosen(), Part::kAll, objective, sums);
-      policy->learn(pool, rollout.samples(), rollout.chosen(), Part::kAll, objective, plain());
+          twin.gradient(rollout.samples(), rollout.chosen(), Nets::kBoth, objective, sums);
+      learn(*policy, pool, rollout.samples(), rollout.chosen(), Nets::kBoth, objective, plain());
       expect_near(policy->optimiser(), "m.", gradient, 1e-4, kLeastSlope);
     }
   }
@@ -236,17 +237,17 @@ std::vector<int32_t> minibatch(int update, int rows, size_t count) {
   return chosen;
 }
 
-// Both parts, one and the other in turn, where they can be trained apart.
-Part part_of_update(const NetworkSpec& spec, int update) {
-  if (spec.shared || update % 3 == 0) return Part::kAll;
-  return update % 3 == 1 ? Part::kActor : Part::kCritic;
+// Both nets, one and the other in turn, where they can be trained apart.
+Nets nets_of_update(const NetworkSpec& spec, int update) {
+  if (spec.shared || update % 3 == 0) return Nets::kBoth;
+  return update % 3 == 1 ? Nets::kActor : Nets::kCritic;
 }
 
-AdamStep ordinary() { return {.lr = 3e-4, .max_grad_norm = 0.5}; }
+GradientStep ordinary() { return {.lr = 3e-4, .max_grad_norm = 0.5}; }
 
 void update(Policy& policy, ThreadPool& pool, const Rollout& rollout, int number, size_t count) {
-  policy.learn(pool, rollout.samples(), minibatch(number, rollout.rows(), count),
-               part_of_update(policy.spec(), number), Mixture(count), ordinary());
+  learn(policy, pool, rollout.samples(), minibatch(number, rollout.rows(), count),
+        nets_of_update(policy.spec(), number), Mixture(count), ordinary());
 }
 
 const Expected& expected_updates(const Case& c) {
@@ -256,7 +257,7 @@ const Expected& expected_updates(const Case& c) {
   Expected& e = all.emplace(c.name, Expected(c, 200)).first->second;
   for (int i = 0; i < kUpdates; ++i) {
     e.result = e.twin.learn(e.rollout.samples(), minibatch(i, e.rollout.rows(), kUpdateRows),
-                            part_of_update(c.spec, i), Mixture(kUpdateRows), ordinary());
+                            nets_of_update(c.spec, i), Mixture(kUpdateRows), ordinary());
   }
   return e;
 }
@@ -303,9 +304,9 @@ TEST_P(PolicyTest, EveryStepSeesItsOwnEpsilonAndRows) {
       samples.epsilon = epsilon;
       const std::vector<int32_t> rows = minibatch(number++, rollout.rows(), kRows);
       SlowPolicy twin = twin_of(*policy);
-      policy->learn(pool, samples, rows, Part::kAll, objective, plain());
+      learn(*policy, pool, samples, rows, Nets::kBoth, objective, plain());
       double sums[Objective::kSums] = {};
-      const SlowPolicy::Named gradient = twin.gradient(samples, rows, Part::kAll, objective, sums);
+      const SlowPolicy::Named gradient = twin.gradient(samples, rows, Nets::kBoth, objective, sums);
       expect_near(policy->optimiser(), "m.", gradient, kBackward, kLeastSlope);
     }
   }
@@ -353,17 +354,17 @@ TEST_P(PolicyTest, GoesOnFromSavedTensors) {
     const auto first = make(c.spec, 1), second = make(c.spec, 2);
     Rollout rollout(c.spec, 64, c.epsilon, 4);
     rollout.act(*first);
-    const auto learn = [&](Policy& policy, Part part) {
-      policy.learn(pool, rollout.samples(), rollout.chosen(), part, Mixture(64), AdamStep());
+    const auto learn_nets = [&](Policy& policy, Nets nets) {
+      learn(policy, pool, rollout.samples(), rollout.chosen(), nets, Mixture(64), GradientStep());
     };
-    learn(*first, Part::kAll);
-    learn(*first, c.spec.shared ? Part::kAll : Part::kCritic);
+    learn_nets(*first, Nets::kBoth);
+    learn_nets(*first, c.spec.shared ? Nets::kBoth : Nets::kCritic);
     second->set_parameters(first->parameters());
     second->set_optimiser(first->optimiser());
     EXPECT_TRUE(same_bits(second->parameters(), first->parameters()));
     EXPECT_TRUE(same_bits(second->optimiser(), first->optimiser()));
-    learn(*first, Part::kAll);
-    learn(*second, Part::kAll);
+    learn_nets(*first, Nets::kBoth);
+    learn_nets(*second, Nets::kBoth);
     EXPECT_TRUE(same_bits(second->parameters(), first->parameters()));
     EXPECT_TRUE(same_bits(second->optimiser(), first->optimiser()));
     EXPECT_TRUE(std::ranges::is_sorted(first->optimiser(), {}, &Tensor::name));
@@ -415,12 +416,13 @@ TEST_P(PolicyTest, RefusesAGradientThatIsNotFinite) {
   Rollout rollout(c.spec, 900, c.epsilon, 4);
   rollout.act(*policy);
   ThreadPool pool(2);
-  policy->learn(pool, rollout.samples(), rollout.chosen(), Part::kAll, Mixture(900), AdamStep());
+  learn(*policy, pool, rollout.samples(), rollout.chosen(), Nets::kBoth, Mixture(900),
+        GradientStep());
   const Tensors parameters = policy->parameters(), optimiser = policy->optimiser();
   const auto refusal = [&] {
     return error_text(ErrorCode::kNumeric, [&] {
-      policy->learn(pool, rollout.samples(), rollout.chosen(), Part::kAll, Slopes(0, 700, NAN),
-                    AdamStep());
+      learn(*policy, pool, rollout.samples(), rollout.chosen(), Nets::kBoth, Slopes(0, 700, NAN),
+            GradientStep());
     });
   };
   // Whichever the kernel keeps first.
@@ -432,7 +434,7 @@ TEST_P(PolicyTest, RefusesAGradientThatIsNotFinite) {
   const auto other = make(c.spec);
   move_state(*policy, *other);
   for (Policy* p : {policy.get(), other.get()}) {
-    p->learn(pool, rollout.samples(), rollout.chosen(), Part::kAll, Mixture(900), AdamStep());
+    learn(*p, pool, rollout.samples(), rollout.chosen(), Nets::kBoth, Mixture(900), GradientStep());
   }
   EXPECT_TRUE(same_bits(policy->parameters(), other->parameters()));
 }
@@ -451,8 +453,8 @@ TEST_P(PolicyTest, RefusesAnObservationThatIsNotANumber) {
     const size_t number = 70 * static_cast<size_t>(c.spec.inputs) + 2;
     reinterpret_cast<float*>(rollout.obs().data())[number] = NAN;
     const std::string text = error_text(ErrorCode::kNumeric, [&] {
-      policy->learn(pool, rollout.samples(), rollout.chosen(), Part::kAll, Slopes(0.01F, -1, 0),
-                    AdamStep());
+      learn(*policy, pool, rollout.samples(), rollout.chosen(), Nets::kBoth, Slopes(0.01F, -1, 0),
+            GradientStep());
     });
     EXPECT_TRUE(text.ends_with("is not finite")) << text;
     EXPECT_TRUE(same_bits(policy->parameters(), parameters));
@@ -466,9 +468,9 @@ TEST_P(PolicyTest, RefusesWhatItCannotDo) {
   rollout.act(*policy);
   ThreadPool pool(1);
   const Tensors before = policy->parameters();
-  for (const Part part : {Part::kActor, Part::kCritic}) {
+  for (const Nets nets : {Nets::kActor, Nets::kCritic}) {
     const std::string text = error_text(ErrorCode::kUsage, [&] {
-      policy->learn(pool, rollout.samples(), rollout.chosen(), part, Mixture(8), AdamStep());
+      learn(*policy, pool, rollout.samples(), rollout.chosen(), nets, Mixture(8), GradientStep());
     });
     EXPECT_TRUE(text.starts_with("actor and critic share layers")) << text;
   }
@@ -486,7 +488,8 @@ TEST(TorchPolicy, SaysWhenThereIsNoCuda) {
   PolicyOptions options;
   options.device = "cuda";
   try {
-    EXPECT_TRUE(make_torch_policy(spec, options)->kernel().find("cuda") != std::string::npos);
+    EXPECT_TRUE(make_torch_policy(spec, options)->implementation().name.find("cuda") !=
+                std::string::npos);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUsage);
     EXPECT_TRUE(std::string(error.what()).find("no CUDA") != std::string::npos) << error.what();

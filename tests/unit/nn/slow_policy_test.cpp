@@ -27,7 +27,7 @@ TEST(SlowPolicy, GradientIsThatOfFiniteDifferences) {
     SlowPolicy::Named gradient;
     for (const auto& [name, values] : twin.parameters) gradient[name].assign(values.size(), 0.0);
     for (int32_t i = 0; i < 3; ++i) {
-      twin.add_gradient(twin.row(rollout.samples(), i), weights, Part::kAll, gradient);
+      twin.add_gradient(twin.row(rollout.samples(), i), weights, Nets::kBoth, gradient);
     }
     for (auto& [name, values] : twin.parameters) {
       for (size_t i = 0; i < values.size(); ++i) {

@@ -140,9 +140,9 @@ TEST_F(Compared, RunsThatDifferBySeedAloneAreAGroup) {
   // 105 +- 7.07, and 1.05 +- 0.0707 of speed-up.
   EXPECT_NE(to_text(comparison).find("105 +- 7.07  1.05x +- 0.07x"), std::string::npos)
       << to_text(comparison);
-  const auto group = to_json(comparison)["groups"][0];
-  EXPECT_DOUBLE_EQ(group["steps_per_s"]["mean"], 105);
-  EXPECT_NEAR(group["steps_per_s"]["std"], 7.0710678, 1e-6);
+  const Json group = to_json(comparison)["groups"][0];
+  EXPECT_DOUBLE_EQ(group["steps_per_s"]["mean"].get<double>(), 105);
+  EXPECT_NEAR(group["steps_per_s"]["std"].get<double>(), 7.0710678, 1e-6);
 }
 
 TEST_F(Compared, TheSameSeedTwiceIsNotTwoSeeds) {

@@ -11,9 +11,6 @@
 namespace flotilla::test {
 namespace {
 
-// Envs that fail on purpose, or that a policy of this kind cannot act in for long.
-bool is_trainable(const EnvType& type) { return type.name != "faulty"; }
-
 RunConfig run_config(const std::string& env, const std::vector<std::string>& overrides) {
   const Config config = load_run_config(registry(), env, true, overrides);
   return RunConfig(env_of(registry(), config), config);
@@ -33,7 +30,7 @@ std::string trained(const std::string& env, const std::vector<std::string>& over
 }
 
 TEST(Trainer, ParametersDoNotDependOnTheLayout) {
-  for (const char* env : {"cartpole", "pendulum", "catch", "corners", "cage2"}) {
+  for (const char* env : {"cartpole", "pendulum", "catch", "corners"}) {
     const auto normalised = small({"net.normalise_obs=true", "normalise_reward=true"});
     const std::string expected = trained(env, normalised);
     for (const std::vector<std::string>& layout : std::vector<std::vector<std::string>>{
@@ -104,22 +101,6 @@ TEST(Trainer, EvaluationsOfEndlessEpisodesEnd) {
   EXPECT_NE(warning.find("episodes were cut env=endless cut=\"2 of 2\" steps=100000"),
             std::string::npos)
       << warning;
-}
-
-TEST(Trainer, TheFirstRatioIsOneInEveryEnvironment) {
-  for (const EnvType& type : shipped().types()) {
-    if (!is_trainable(type)) continue;
-    SCOPED_TRACE(type.name);
-    auto overrides = small({"net.normalise_obs=true"});
-    const bool discrete = !type.make_kernel(Config(type.schema), 0)->spec().action.is_box();
-    if (discrete) overrides.emplace_back("ppo.epsilon=0.1");
-    Trainer trainer(run_config(type.name, overrides));
-    for (int i = 0; i < 5; ++i) {
-      trainer.iterate();
-      EXPECT_EQ(trainer.progress().update.first_ratio_error, 0) << "update " << i;
-    }
-    EXPECT_NE(trainer.progress().update.approx_kl, 0) << "later minibatches differ";
-  }
 }
 
 TEST(Trainer, AStoppedRunGoesOnAsIfItHadNot) {
@@ -240,12 +221,12 @@ TEST(Trainer, AMaskOfAllZerosIsNamed) {
 
 TEST(Timing, NamesTheBottleneck) {
   RunShape shape{.backend = "serial",
-                 .policy_kernel = "fused",
+                 .policy = {.kind = "fused", .name = "fused avx2"},
+                 .faster_updates = "lower ppo.epochs",
                  .num_envs = 8,
                  .threads = 1,
                  .workers = 0,
-                 .cores = 4,
-                 .fused = true};
+                 .cores = 4};
   Timing timing;
   timing.step_s = 8;
   timing.update_s = 2;

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "flotilla/domains/dvrp/data/travellers.h"
 #include "flotilla/domains/dvrp/flexibility/embedding.h"
-#include "flotilla/domains/dvrp/travellers.h"
 
 namespace flotilla::dvrp {
 

@@ -28,7 +28,7 @@
 #include <span>
 #include <vector>
 
-#include "flotilla/domains/dvrp/travellers.h"
+#include "flotilla/domains/dvrp/data/travellers.h"
 #include "flotilla/nn/parameters.h"
 
 namespace flotilla::dvrp {

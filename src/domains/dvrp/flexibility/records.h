@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "flotilla/core/serial.h"
+#include "flotilla/domains/dvrp/data/travellers.h"
 #include "flotilla/domains/dvrp/flexibility/embedding.h"
-#include "flotilla/domains/dvrp/travellers.h"
 
 namespace flotilla::dvrp {
 

@@ -78,14 +78,14 @@ NodeBatch node_batch(std::span<const Instance* const> instances, Padding padding
   return batch;
 }
 
-std::vector<int> sequence_of(const Instance& instance, const std::vector<Route>& routes) {
-  std::vector<Route> ordered = routes;
-  std::ranges::sort(ordered, [&instance](const Route& a, const Route& b) {
+std::vector<int> sequence_of(const Instance& instance, const Routes& routes) {
+  std::vector<RouteView> ordered(routes.begin(), routes.end());
+  std::ranges::sort(ordered, [&instance](RouteView a, RouteView b) {
     const float x = instance.window(a.front()).early, y = instance.window(b.front()).early;
     return x != y ? x < y : a.front() < b.front();
   });
   std::vector<int> sequence;
-  for (const Route& route : ordered) {
+  for (const RouteView route : ordered) {
     sequence.insert(sequence.end(), route.begin(), route.end());
     sequence.push_back(0);
   }
@@ -93,13 +93,13 @@ std::vector<int> sequence_of(const Instance& instance, const std::vector<Route>&
 }
 
 Tour tour_of(const Instance& instance, std::span<const int> sequence) {
-  std::vector<Route> routes;
+  Routes routes;
   for (auto begin = sequence.begin(); begin != sequence.end();) {
     const auto end = std::find(begin, sequence.end(), 0);
-    Route& route = routes.emplace_back();
     for (auto at = begin; at != end; ++at) {
-      if (!Instance::is_pickup(*at) || std::find(at, end, *at + 1) != end) route.push_back(*at);
+      if (!Instance::is_pickup(*at) || std::find(at, end, *at + 1) != end) routes.add_node(*at);
     }
+    routes.end_route();
     begin = end == sequence.end() ? end : end + 1;
   }
   if (!fault_of(instance, routes).empty()) {

@@ -20,7 +20,7 @@ NodeBatch node_batch(std::span<const Instance* const> instances,
 
 // Routes as one sequence of nodes, each ended by the depot; the vehicle first that starts first,
 // so that the same routes are always the same sequence.
-std::vector<int> sequence_of(const Instance& instance, const std::vector<Route>& routes);
+std::vector<int> sequence_of(const Instance& instance, const Routes& routes);
 
 // The tour that a sequence of choices makes, without passengers that were never delivered. Infinite
 // cost: its routes break a rule.

@@ -5,6 +5,18 @@
 
 namespace flotilla::dvrp {
 
+void Decoding::reserve(int requests) {
+  const auto count = static_cast<size_t>(requests), nodes = 2 * count + 1;
+  cells_.reserve(nodes);
+  windows_.reserve(nodes);
+  status_.reserve(count);
+  on_board_.reserve(kCapacity);
+  allowed_.reserve(count + 1);  // of a request one of both nodes
+  routes_.reserve(requests);
+  route_.reserve(nodes);
+  inspector_.reserve(requests);
+}
+
 void Decoding::begin(const Instance& instance) {
   instance_ = &instance;
   city_ = instance.city;
@@ -80,19 +92,22 @@ void Decoding::return_to_depot() {
     std::erase(route_, dropoff - 1);
   }
   on_board_.clear();
-  routes_.push_back(route_);
+  routes_.add(route_);
   route_.clear();
   time_ = 0;
   done_ = delivered_ == static_cast<int>(status_.size());
 }
 
-Tour Decoding::tour() const {
+void Decoding::write(Tour& tour) {
   // Where a way is longer than a detour, leaving a stop out may make the next one late.
   const bool complete = current_ == 0 && delivered_ == static_cast<int>(status_.size());
-  if (!complete || !fault_of(*instance_, routes_).empty()) {
-    return {.routes = {}, .cost = std::numeric_limits<double>::infinity()};
+  if (complete && inspector_.passes(*instance_, routes_)) {
+    tour.routes = routes_;
+    tour.cost = cost_of(*instance_, routes_);
+  } else {
+    tour.routes.clear();
+    tour.cost = std::numeric_limits<double>::infinity();
   }
-  return {.routes = routes_, .cost = cost_of(*instance_, routes_)};
 }
 
 }  // namespace flotilla::dvrp

@@ -14,14 +14,16 @@
 #include <span>
 #include <vector>
 
-#include "flotilla/domains/dvrp/router.h"
+#include "flotilla/domains/dvrp/routing/router.h"
 
 namespace flotilla::dvrp {
 
 constexpr int kMaxDecodeSteps = 300;
 
+// Allocates: nothing for as many requests as were reserved.
 class Decoding {
  public:
+  void reserve(int requests);
   void begin(const Instance& instance);
 
   // Everybody is delivered and the vehicle is back; or nothing is allowed, or it took too long.
@@ -37,7 +39,7 @@ class Decoding {
   int step() const { return step_; }
 
   // The routes without those who were never delivered. Infinite cost: it failed, no routes.
-  Tour tour() const;
+  void write(Tour& tour);
 
  private:
   enum class Status : uint8_t { kWaiting, kOnBoard, kDelivered };
@@ -60,11 +62,12 @@ class Decoding {
   std::vector<Status> status_;   // by request
   std::vector<int> on_board_;    // their drop-offs
   std::vector<int> allowed_;
-  std::vector<Route> routes_;
+  Routes routes_;
   Route route_;  // of the vehicle under way
   int current_ = 0, step_ = 0, delivered_ = 0;
   float time_ = 0;
   bool done_ = false;
+  Inspector inspector_;
 };
 
 }  // namespace flotilla::dvrp

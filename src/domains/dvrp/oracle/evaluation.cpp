@@ -8,7 +8,7 @@
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
-#include "flotilla/domains/dvrp/solver.h"
+#include "flotilla/domains/dvrp/routing/solver.h"
 
 namespace flotilla::dvrp {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "flotilla/domains/dvrp/router.h"
+#include "flotilla/domains/dvrp/routing/router.h"
 
 namespace flotilla::dvrp {
 

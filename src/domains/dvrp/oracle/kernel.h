@@ -11,14 +11,11 @@
 #include <cstdint>
 
 #include "flotilla/domains/dvrp/oracle/sizes.h"
+#include "flotilla/nn/simd/packed_matrix.h"
 
 namespace flotilla::dvrp {
 
-// [inputs] -> [outputs], in the order in which the kernels of a CPU read it.
-struct PackedMatrix {
-  int inputs = 0, outputs = 0;
-  const void* weights = nullptr;
-};
+using simd::PackedMatrix;
 
 struct PackedLayer {
   PackedMatrix qkv, out, wide, narrow;

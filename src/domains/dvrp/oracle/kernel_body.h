@@ -1,14 +1,20 @@
 // The kernels themselves. Each kernel_*.cpp includes this once, inside a namespace of its CPU and
-// after simd.h and product_*.h; nothing here may use the standard library (see kernel.h).
+// after nn/simd, with Products and kWideRows, how many rows go through both products of the hidden
+// layer together; nothing here may use the standard library (see kernel.h).
 #pragma once
 
+typedef Products::In In;
 constexpr int kHeadVectors = kOracleHeadWidth / kLanes;
 constexpr int kWidthVectors = kOracleWidth / kLanes;
 // Of the attention, at a time: queries, keys they are matched with, queries values are mixed for.
 constexpr int kQueryVectors = 2, kQueries = kQueryVectors * kLanes;
 constexpr int kMatched = 4, kMixed = 16 / kHeadVectors;
-static_assert(kOracleHeadWidth % kLanes == 0 && kWideRows % kRowsAtOnce == 0 &&
+static_assert(kOracleHeadWidth % kLanes == 0 && kWideRows % Products::kRowsAtOnce == 0 &&
               kQueries % kMixed == 0);
+static_assert(kOracleWidth % Products::kInputUnit == 0 &&
+              kOracleHidden % Products::kInputUnit == 0);
+static_assert(kOracleWidth % Products::kOutputUnit == 0 &&
+              kOracleHidden % Products::kOutputUnit == 0);
 
 // out[d][i] = number d of query `first` + i, the last one again where there are no more.
 FLOTILLA_INLINE void turn_queries(const float* queries, int first, int nodes, float* out) {
@@ -74,7 +80,7 @@ FLOTILLA_INLINE void mix(const float* weights, const float* values, int keys, co
   for (int r = 0; r < kMixed; ++r) {
     if (r >= count) return;
     for (int v = 0; v < kHeadVectors; ++v) {
-      put(out + (size_t)r * kOracleWidth + v * kLanes, sum[r][v] * factors[r]);
+      Products::put(out + (size_t)r * kOracleWidth + v * kLanes, sum[r][v] * factors[r]);
     }
   }
 }
@@ -108,10 +114,10 @@ FLOTILLA_INLINE void attend(const float* qkv, int nodes, In* out, float* work) {
 struct Stream {
   float* x;
   In* in;
-  FLOTILLA_INLINE void set(int row, int column, V v) const {
+  FLOTILLA_INLINE void set(long row, long column, V v) const {
     const size_t at = (size_t)row * kOracleWidth + column;
     store(x + at, v);
-    if constexpr (sizeof(In) != sizeof(float)) put(in + at, v);
+    if constexpr (sizeof(In) != sizeof(float)) Products::put(in + at, v);
   }
   FLOTILLA_INLINE Stream from(int row) const {
     return {x + (size_t)row * kOracleWidth, in + (size_t)row * kOracleWidth};
@@ -134,7 +140,7 @@ FLOTILLA_INLINE void embed(const PackedNetwork& network, const Tile& tile, const
 
 // A residual sum with the normaliser behind it, in place.
 FLOTILLA_INLINE auto into_residual(const Stream& stream, const float* scale, const float* shift) {
-  return [=](int row, int column, V sum) FLOTILLA_INLINE_LAMBDA {
+  return [=](long row, long column, V sum) FLOTILLA_INLINE_LAMBDA {
     const V old = load(stream.x + (size_t)row * kOracleWidth + column);
     stream.set(row, column, fma(sum + old, load(scale + column), load(shift + column)));
   };
@@ -145,13 +151,13 @@ FLOTILLA_INLINE void feed_forward(const PackedLayer& layer, const Stream& stream
   for (int first = 0; first < rows; first += kWideRows) {
     const int count = rows - first < kWideRows ? rows - first : kWideRows;
     const Stream part = stream.from(first);
-    product(part.in, kOracleWidth, count, layer.wide,
-            [&](int row, int column, V sum) FLOTILLA_INLINE_LAMBDA {
-              put(hidden + (size_t)row * kOracleHidden + column,
-                  max(sum + load(layer.wide_bias + column), V{}));
-            });
-    product(hidden, kOracleHidden, count, layer.narrow,
-            into_residual(part, layer.scale2, layer.shift2));
+    Products::multiply(part.in, kOracleWidth, count, layer.wide, FromZero(),
+                       [&](long row, long column, V sum) FLOTILLA_INLINE_LAMBDA {
+                         Products::put(hidden + (size_t)row * kOracleHidden + column,
+                                       max(sum + load(layer.wide_bias + column), V{}));
+                       });
+    Products::multiply(hidden, kOracleHidden, count, layer.narrow, FromZero(),
+                       into_residual(part, layer.scale2, layer.shift2));
   }
 }
 
@@ -163,17 +169,18 @@ FLOTILLA_INLINE void find_graphs(const PackedNetwork& network, const Tile& tile,
     for (int c = 0; c < kOracleWidth; c += kLanes) {
       V sum = {};
       for (int row = begin; row < end; ++row) sum += load(x + (size_t)row * kOracleWidth + c);
-      put(means + (size_t)i * kOracleWidth + c, sum * (1.0f / (float)(end - begin)));
+      Products::put(means + (size_t)i * kOracleWidth + c, sum * (1.0f / (float)(end - begin)));
     }
   }
-  product(means, kOracleWidth, tile.instances, network.graph,
-          [&](int row, int column, V sum) FLOTILLA_INLINE_LAMBDA {
-            store(tile.graph + (size_t)row * kOracleWidth + column, sum);
-          });
+  Products::multiply(means, kOracleWidth, tile.instances, network.graph, FromZero(),
+                     [&](long row, long column, V sum) FLOTILLA_INLINE_LAMBDA {
+                       store(tile.graph + (size_t)row * kOracleWidth + column, sum);
+                     });
 }
 
 FLOTILLA_INLINE size_t padded_rows(int rows) {
-  return (size_t)(rows + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce;
+  constexpr int kUnit = Products::kRowsAtOnce;
+  return (size_t)(rows + kUnit - 1) / kUnit * kUnit;
 }
 // Floats that hold so many In.
 FLOTILLA_INLINE size_t floats_for(size_t count) { return count * sizeof(In) / sizeof(float); }
@@ -214,29 +221,29 @@ void encode(const PackedNetwork& network, const Tile& tile, float* work) {
   const Stream stream = {work + at.x, (In*)(work + at.in)};
   float* qkv = work + at.qkv;
   In* heads = (In*)(work + at.heads);
-  begin_products();
+  Products::begin();
   embed(network, tile, stream);
   for (const PackedLayer& layer : network.layers) {
-    product(stream.in, kOracleWidth, rows, layer.qkv,
-            [&](int row, int column, V sum) FLOTILLA_INLINE_LAMBDA {
-              store(qkv + (size_t)row * 3 * kOracleWidth + column,
-                    sum + load(layer.qkv_bias + column));
-            });
+    Products::multiply(stream.in, kOracleWidth, rows, layer.qkv, FromZero(),
+                       [&](long row, long column, V sum) FLOTILLA_INLINE_LAMBDA {
+                         store(qkv + (size_t)row * 3 * kOracleWidth + column,
+                               sum + load(layer.qkv_bias + column));
+                       });
     for (int i = 0; i < tile.instances; ++i) {
       const size_t first = (size_t)tile.begin[i];
       attend(qkv + first * 3 * kOracleWidth, tile.begin[i + 1] - tile.begin[i],
              heads + first * kOracleWidth, work + at.attention);
     }
-    product(heads, kOracleWidth, rows, layer.out,
-            into_residual(stream, layer.scale1, layer.shift1));
+    Products::multiply(heads, kOracleWidth, rows, layer.out, FromZero(),
+                       into_residual(stream, layer.scale1, layer.shift1));
     feed_forward(layer, stream, rows, (In*)(work + at.hidden));
   }
-  product(stream.in, kOracleWidth, rows, network.cache,
-          [&](int row, int column, V sum) FLOTILLA_INLINE_LAMBDA {
-            store(tile.cache + (size_t)row * kCacheWidth + column, sum);
-          });
+  Products::multiply(stream.in, kOracleWidth, rows, network.cache, FromZero(),
+                     [&](long row, long column, V sum) FLOTILLA_INLINE_LAMBDA {
+                       store(tile.cache + (size_t)row * kCacheWidth + column, sum);
+                     });
   find_graphs(network, tile, stream.x, heads);
-  end_products();
+  Products::end();
 }
 
 // out[i] = the sum over the lanes of t[i], for `count` of them; room for padding to kLanes.
@@ -315,4 +322,8 @@ void score(const PackedNetwork& network, const ScoreCall& call, float* work) {
     store(products + (size_t)i * kLanes, part);
   }
   sum_lanes(products, call.count, call.scores);
+}
+
+constexpr OracleKernels kernels_of(const char* name) {
+  return {name, Products::pack, work_size, encode, score};
 }

@@ -1,7 +1,7 @@
 #include "flotilla/domains/dvrp/oracle/lessons.h"
 
 #include "flotilla/domains/dvrp/oracle/batch.h"
-#include "flotilla/domains/dvrp/solver.h"
+#include "flotilla/domains/dvrp/routing/solver.h"
 
 namespace flotilla::dvrp {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "flotilla/core/thread_pool.h"
-#include "flotilla/domains/dvrp/instance.h"
+#include "flotilla/domains/dvrp/data/instance.h"
 
 namespace flotilla::dvrp {
 

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "flotilla/domains/dvrp/oracle/decoding.h"
 #include "flotilla/domains/dvrp/oracle/kernel_choice.h"
@@ -20,8 +21,8 @@ struct Share {
   int rows = 0, largest = 0;
 };
 
-std::vector<Share> cut(std::span<const Instance* const> instances) {
-  std::vector<Share> shares;
+void cut(std::span<const Instance* const> instances, std::vector<Share>& shares) {
+  shares.clear();
   for (size_t i = 0; i < instances.size(); ++i) {
     const int nodes = instances[i]->nodes();
     if (shares.empty() || shares.back().rows + nodes > kTileRows) {
@@ -32,7 +33,6 @@ std::vector<Share> cut(std::span<const Instance* const> instances) {
     share.rows += nodes;
     share.largest = std::max(share.largest, nodes);
   }
-  return shares;
 }
 
 // What one thread needs.
@@ -41,6 +41,7 @@ class Worker {
   Worker(const PackedNetwork& network, const OracleKernels& kernels, const DecodeOptions& options)
       : network_(network), kernels_(kernels), options_(options) {}
 
+  void reserve(int requests);
   void route(std::span<const Instance* const> instances, const Share& share,
              std::span<Tour> tours) {
     encode(instances.subspan(share.first, share.count), share);
@@ -49,13 +50,17 @@ class Worker {
       graph_of_ = graph_.data() + i * kOracleWidth;
       const size_t index = share.first + i;
       Rng rng(options_.seed, stream_of(Purpose::kPolicy, index));
-      tours[index] = best_tour(*instances[index], rng);
+      find_tour(*instances[index], rng, tours[index]);
+      finish(*instances[index], options_, solver_, tours[index]);
     }
   }
 
  private:
   void encode(std::span<const Instance* const> instances, const Share& share);
-  Tour best_tour(const Instance& instance, Rng& rng);
+  void grow(int rows, int largest, size_t instances);
+  // The best of all starts.
+  void find_tour(const Instance& instance, Rng& rng, Tour& best);
+  void choose_firsts(Rng& rng);
   void score();
   int choose(Rng& rng);
 
@@ -65,8 +70,38 @@ class Worker {
   std::vector<float> work_, cache_, graph_, demand_, early_, late_, scores_;
   std::vector<int> cell_, begin_;
   const float *cache_of_ = nullptr, *graph_of_ = nullptr;  // of the instance that is decoded
+  std::vector<int> firsts_;                                // pickups that are tried
+  std::vector<std::pair<float, int>> ranked_;
   Decoding decoding_;
+  Tour tour_;
+  Solver solver_;
 };
+
+// A tile has room for instances of a row each, the least there are.
+void Worker::reserve(int requests) {
+  const int nodes = 2 * requests + 1, rows = std::max(kTileRows, nodes);
+  cell_.reserve(static_cast<size_t>(rows));
+  for (std::vector<float>* each : {&demand_, &early_, &late_}) {
+    each->reserve(static_cast<size_t>(rows));
+  }
+  begin_.reserve(static_cast<size_t>(kTileRows) + 1);
+  grow(rows, nodes, static_cast<size_t>(kTileRows));
+  firsts_.reserve(static_cast<size_t>(requests));
+  ranked_.reserve(static_cast<size_t>(requests));
+  decoding_.reserve(requests);
+  tour_.routes.reserve(requests);
+  solver_.reserve(requests);
+}
+
+void Worker::grow(int rows, int largest, size_t instances) {
+  const auto fit = [](std::vector<float>& memory, size_t size) {
+    if (memory.size() < size) memory.resize(size);
+  };
+  fit(work_, kernels_.work_size(rows, largest));
+  fit(cache_, static_cast<size_t>(rows) * kCacheWidth);
+  fit(graph_, instances * kOracleWidth);
+  fit(scores_, static_cast<size_t>(largest) + 16);
+}
 
 void Worker::encode(std::span<const Instance* const> instances, const Share& share) {
   cell_.clear();
@@ -84,14 +119,7 @@ void Worker::encode(std::span<const Instance* const> instances, const Share& sha
     }
     begin_.push_back(static_cast<int>(cell_.size()));
   }
-  const auto rows = static_cast<size_t>(share.rows);
-  const auto grow = [](std::vector<float>& memory, size_t size) {
-    if (memory.size() < size) memory.resize(size);
-  };
-  grow(work_, kernels_.work_size(share.rows, share.largest));
-  grow(cache_, rows * kCacheWidth);
-  grow(graph_, share.count * kOracleWidth);
-  grow(scores_, static_cast<size_t>(share.largest) + 16);
+  grow(share.rows, share.largest, share.count);
   kernels_.encode(network_,
                   {.instances = static_cast<int>(share.count),
                    .begin = begin_.data(),
@@ -139,32 +167,39 @@ int Worker::choose(Rng& rng) {
   return static_cast<int>(count) - 1;
 }
 
-Tour Worker::best_tour(const Instance& instance, Rng& rng) {
-  decoding_.begin(instance);
-  std::vector<int> firsts(decoding_.allowed().begin(), decoding_.allowed().end());
-  if (options_.sampled) {
-    if (!firsts.empty()) firsts = {firsts[static_cast<size_t>(choose(rng))]};
-  } else if (firsts.size() > 1) {
-    score();
-    std::vector<std::pair<float, int>> ranked;
-    for (size_t i = 0; i < firsts.size(); ++i) ranked.emplace_back(-scores_[i], firsts[i]);
-    const size_t starts = std::min(firsts.size(), static_cast<size_t>(options_.starts));
-    std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(starts),
-                      ranked.end());
-    firsts.clear();
-    for (size_t i = 0; i < starts; ++i) firsts.push_back(ranked[i].second);
+void Worker::choose_firsts(Rng& rng) {
+  const std::span<const int> allowed = decoding_.allowed();
+  firsts_.clear();
+  if (allowed.size() < 2) {
+    firsts_.assign(allowed.begin(), allowed.end());
+    return;
   }
-  Tour best = decoding_.tour();  // of no requests, or none that can be served
-  for (const int first : firsts) {
+  if (options_.sampled) {
+    firsts_.push_back(allowed[static_cast<size_t>(choose(rng))]);
+    return;
+  }
+  score();
+  ranked_.clear();
+  for (size_t i = 0; i < allowed.size(); ++i) ranked_.emplace_back(-scores_[i], allowed[i]);
+  const size_t starts = std::min(allowed.size(), static_cast<size_t>(options_.starts));
+  std::partial_sort(ranked_.begin(), ranked_.begin() + static_cast<std::ptrdiff_t>(starts),
+                    ranked_.end());
+  for (size_t i = 0; i < starts; ++i) firsts_.push_back(ranked_[i].second);
+}
+
+void Worker::find_tour(const Instance& instance, Rng& rng, Tour& best) {
+  decoding_.begin(instance);
+  choose_firsts(rng);
+  decoding_.write(best);  // of no requests, or none that can be served
+  for (const int first : firsts_) {
     decoding_.begin(instance);
     decoding_.go(first);
     while (!decoding_.done()) {
       decoding_.go(decoding_.allowed()[static_cast<size_t>(choose(rng))]);
     }
-    Tour tour = decoding_.tour();
-    if (tour.cost < best.cost) best = std::move(tour);
+    decoding_.write(tour_);
+    if (tour_.cost < best.cost) best = tour_;
   }
-  return finished(instance, std::move(best), options_);
 }
 
 class NetworkRouter final : public Router {
@@ -178,10 +213,15 @@ class NetworkRouter final : public Router {
   }
 
   std::string name() const override { return std::string("network, ") + kernels_.name; }
+  void reserve(size_t instances, int requests) override {
+    shares_.reserve(instances);
+    for (Worker& worker : workers_) worker.reserve(requests);
+  }
   void route(std::span<const Instance* const> instances, std::span<Tour> tours) override {
-    const std::vector<Share> shares = cut(instances);
-    pool_.for_each(static_cast<int>(shares.size()), [&](int thread, int i) {
-      workers_[static_cast<size_t>(thread)].route(instances, shares[static_cast<size_t>(i)], tours);
+    cut(instances, shares_);
+    pool_.for_each(static_cast<int>(shares_.size()), [&](int thread, int i) {
+      const Share& share = shares_[static_cast<size_t>(i)];
+      workers_[static_cast<size_t>(thread)].route(instances, share, tours);
     });
   }
 
@@ -191,6 +231,7 @@ class NetworkRouter final : public Router {
   const OracleKernels& kernels_ = oracle_kernels();
   const PackedOracle packed_;
   std::vector<Worker> workers_;
+  std::vector<Share> shares_;  // of the call under way
 };
 
 }  // namespace

@@ -2,13 +2,14 @@
 // the threads of a pool.
 //
 // Determinism: bit-equal tours for any batch, chunk size or number of threads, on one kind of CPU.
-// Allocates: for the tours; work memory grows to the largest call and stays.
+// Allocates: nothing within what was reserved; work memory grows to the largest call otherwise, and
+// stays.
 #pragma once
 
 #include <memory>
 
 #include "flotilla/domains/dvrp/oracle/weights.h"
-#include "flotilla/domains/dvrp/router.h"
+#include "flotilla/domains/dvrp/routing/router.h"
 
 namespace flotilla::dvrp {
 

@@ -17,7 +17,8 @@ class TorchRouter final : public Router {
       : oracle_(std::move(oracle)),
         options_(options),
         chunk_(static_cast<size_t>(max_batch)),
-        pool_(pool) {
+        pool_(pool),
+        solvers_(static_cast<size_t>(pool.threads())) {
     if (options.starts != 1) {
       throw Error(ErrorCode::kUsage, "oracle.starts: the network on libtorch has one start");
     }
@@ -44,9 +45,10 @@ class TorchRouter final : public Router {
                    size_t first) {
     const auto sequences = oracle_->decode(node_batch(instances, Padding::kFewSizes),
                                            options_.sampled, options_.seed + first);
-    pool_.for_each(static_cast<int>(instances.size()), [&](int, int item) {
+    pool_.for_each(static_cast<int>(instances.size()), [&](int thread, int item) {
       const auto i = static_cast<size_t>(item);
-      tours[i] = finished(*instances[i], tour_of(*instances[i], sequences[i]), options_);
+      tours[i] = tour_of(*instances[i], sequences[i]);
+      finish(*instances[i], options_, solvers_[static_cast<size_t>(thread)], tours[i]);
     });
   }
 
@@ -54,6 +56,7 @@ class TorchRouter final : public Router {
   const DecodeOptions options_;
   size_t chunk_;
   ThreadPool& pool_;
+  std::vector<Solver> solvers_;  // by thread
 };
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/domains/dvrp/oracle/batch.h"
 #include "flotilla/domains/dvrp/oracle/weights.h"
-#include "flotilla/domains/dvrp/solver.h"
+#include "flotilla/domains/dvrp/routing/solver.h"
 #include "flotilla/nn/safetensors.h"
 #include "flotilla/report/chart.h"
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "flotilla/core/config.h"
-#include "flotilla/domains/dvrp/data.h"
+#include "flotilla/domains/dvrp/data/data.h"
 #include "flotilla/domains/dvrp/oracle/lessons.h"
 #include "flotilla/domains/dvrp/oracle/torch_oracle.h"
 #include "flotilla/train/run_directory.h"

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <string>
 
-#include "flotilla/domains/dvrp/city.h"
+#include "flotilla/domains/dvrp/data/city.h"
 #include "flotilla/domains/dvrp/oracle/sizes.h"
 #include "flotilla/nn/parameters.h"
 

@@ -8,16 +8,15 @@ namespace flotilla::fused {
 namespace neon {
 namespace {
 
-#include "flotilla/nn/fused/simd.h"
-
-constexpr int kBlockRows = 5, kBlockVectors = 4;
-
+// clang-format off
 #include "flotilla/nn/fused/kernel_body.h"
+#include "flotilla/nn/simd/rounded.h"
+// clang-format on
 
 }  // namespace
 }  // namespace neon
 
-const Kernels kNeon = {"neon",       neon::act,  neon::value,  neon::learn,
-                       neon::reduce, neon::adam, neon::derive, neon::exp_all};
+const Kernels kNeon = neon::kernels_of<neon::Fp32Layers>("neon");
+const Kernels kNeonBf16 = neon::kernels_of<neon::Bf16Layers<neon::Rounded>>("neon");
 
 }  // namespace flotilla::fused

@@ -44,6 +44,7 @@ void to_normals(const float* uniform, int rows, int dims, float* normal) {
 // The most a tile draws and writes; boxes of more dimensions are not for this kernel.
 constexpr int kMaxDims = 64;
 
+template <class Layers>
 void act_tile(Tile& tile, const ActCall& call, int first) {
   const Plan& plan = tile.plan;
   alignas(64) float uniform[2 * kMaxDims * kTile], latent[kMaxDims * kTile],
@@ -51,7 +52,7 @@ void act_tile(Tile& tile, const ActCall& call, int first) {
   alignas(64) float logprob[kTile];
   const bool box = plan.distribution == Distribution::kGaussian;
   const int per_row = box ? 2 * plan.dims : plan.dims;
-  forward(tile, true, call.value != nullptr);
+  forward<Layers>(tile, true, call.value != nullptr);
   if (!call.greedy) draw_uniforms(call, call.first_env + first, tile.rows, per_row, uniform);
   if (box) {
     if (!call.greedy) to_normals(uniform, tile.rows, plan.dims, latent);
@@ -76,21 +77,27 @@ void act_tile(Tile& tile, const ActCall& call, int first) {
   }
 }
 
+template <class Layers>
 void act(const Network& network, const ActCall& call, float* work) {
   Tile tile{*network.plan, network, work};
+  Layers::begin();
   for (int first = 0; first < call.count; first += kTile) {
     const int rows = call.count - first < kTile ? call.count - first : kTile;
     put_rows(tile, call.obs, call.mask, first, rows);
-    act_tile(tile, call, first);
+    act_tile<Layers>(tile, call, first);
   }
+  Layers::end();
 }
 
+template <class Layers>
 void value(const Network& network, const std::byte* obs, int count, float* out, float* work) {
   Tile tile{*network.plan, network, work};
+  Layers::begin();
   for (int first = 0; first < count; first += kTile) {
     const int rows = count - first < kTile ? count - first : kTile;
     put_rows(tile, obs, nullptr, first, rows);
-    forward(tile, false, true);
+    forward<Layers>(tile, false, true);
     for (int r = 0; r < rows; ++r) out[first + r] = tile.out(1)[r];
   }
+  Layers::end();
 }

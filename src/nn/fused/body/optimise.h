@@ -1,4 +1,4 @@
-// Sums of gradients, Adam, and the copies of weights that the backward pass reads.
+// Sums of gradients, Adam, RMSprop, and the copies of weights that the backward pass reads.
 // Part of kernel_body.h.
 #pragma once
 
@@ -31,38 +31,23 @@ void adam(const AdamCall& call) {
   }
 }
 
-// to[columns][rows] = from[rows][columns]; both are multiples of 4. Four rows at a time: enough to
-// fill vectors, few enough to stay in registers.
-void transpose(const float* from, long rows, long columns, float* to) {
-  typedef float V4 __attribute__((vector_size(16)));
-  const auto get = [](const float* p) {
-    V4 v;
-    __builtin_memcpy(&v, p, sizeof(v));
-    return v;
-  };
-  for (long r = 0; r < rows; r += 4) {
-    for (long c = 0; c < columns; c += 4) {
-      const float* p = from + r * columns + c;
-      const V4 a = get(p), b = get(p + columns), d = get(p + 2 * columns), e = get(p + 3 * columns);
-      const V4 ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-      const V4 ab1 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-      const V4 de0 = __builtin_shufflevector(d, e, 0, 4, 1, 5);
-      const V4 de1 = __builtin_shufflevector(d, e, 2, 6, 3, 7);
-      const V4 out[4] = {__builtin_shufflevector(ab0, de0, 0, 1, 4, 5),
-                         __builtin_shufflevector(ab0, de0, 2, 3, 6, 7),
-                         __builtin_shufflevector(ab1, de1, 0, 1, 4, 5),
-                         __builtin_shufflevector(ab1, de1, 2, 3, 6, 7)};
-      for (int i = 0; i < 4; ++i) __builtin_memcpy(to + (c + i) * rows + r, &out[i], sizeof(V4));
-    }
+void rmsprop(const RmsPropCall& call) {
+  const V decay = splat(call.decay), rest = splat(call.rest);
+  for (size_t i = call.begin; i < call.end; i += kLanes) {
+    const V g = load(call.gradient + i) * call.scale;
+    const V v = fma(decay, load(call.v + i), rest * (g * g));
+    store(call.v + i, v);
+    const V size = sqrt(v) + call.epsilon;
+    store(call.params + i, fma(-call.rate * g, reciprocal(size), load(call.params + i)));
   }
 }
 
+template <class Layers>
 void derive(const Plan& plan, const float* params, float* derived) {
   for (int b = 0; b < plan.branch_count; ++b) {
     const Branch& branch = plan.branches[b];
-    for (int l = 1; l < branch.layers; ++l) {
-      const Layer& layer = plan.layers[branch.first_layer + l];
-      transpose(params + layer.weight, layer.in, layer.out, derived + layer.transposed);
+    for (int l = 0; l < branch.layers; ++l) {
+      Layers::derive(plan.layers[branch.first_layer + l], l == 0, params, derived);
     }
   }
   for (int i = 0; i < 2; ++i) {

@@ -3,68 +3,6 @@
 // Part of kernel_body.h.
 #pragma once
 
-template <bool kRelu>
-FLOTILLA_INLINE V activate(V x) {
-  if constexpr (kRelu) return max(x, V{});
-  return tanh(x);
-}
-
-// Of the activation, from its result.
-template <bool kRelu>
-FLOTILLA_INLINE V slope(V h) {
-  if constexpr (kRelu) return h > V{} ? splat(1) : V{};
-  return fma(-h, h, splat(1));
-}
-
-template <bool kRelu>
-void layer_forward(const Layer& layer, const float* params, const float* x, long x_row, int rows,
-                   float* h) {
-  const float* bias = params + layer.bias;
-  const long width = layer.out;
-  product(rows, layer.out, x, x_row, 1, params + layer.weight, width, layer.in, [&](int column) {
-    return Ends{[=](int, int n) FLOTILLA_INLINE_LAMBDA { return load(bias + column + n * kLanes); },
-                [=](int r, int n, V sum) FLOTILLA_INLINE_LAMBDA {
-                  store(h + r * width + column + n * kLanes, activate<kRelu>(sum));
-                }};
-  });
-}
-
-// d_below = (d * W^T) * slope(h_below)
-template <bool kRelu>
-void layer_backward(const Layer& layer, const float* derived, const float* d, int rows,
-                    const float* h_below, float* d_below) {
-  const long width = layer.in;
-  product(rows, layer.in, d, layer.out, 1, derived + layer.transposed, width, layer.out,
-          [&](int column) {
-            return Ends{[](int, int) FLOTILLA_INLINE_LAMBDA { return V{}; },
-                        [=](int r, int n, V sum) FLOTILLA_INLINE_LAMBDA {
-                          const long at = r * width + column + n * kLanes;
-                          store(d_below + at, sum * slope<kRelu>(load(h_below + at)));
-                        }};
-          });
-}
-
-// target[rows][columns] += sum over k of A(r, k) * B[k][columns]
-void add_product(int rows, int columns, const float* a, long a_row, long a_k, const float* b,
-                 long b_k, int depth, float* target) {
-  const long width = columns;
-  product(rows, columns, a, a_row, a_k, b, b_k, depth, [&](int column) {
-    return Ends{
-        [=](int r, int n)
-            FLOTILLA_INLINE_LAMBDA { return load(target + r * width + column + n * kLanes); },
-        [=](int r, int n, V sum)
-            FLOTILLA_INLINE_LAMBDA { store(target + r * width + column + n * kLanes, sum); }};
-  });
-}
-
-void add_column_sums(const float* d, int rows, int columns, float* target) {
-  for (int column = 0; column < columns; column += kLanes) {
-    V sum = load(target + column);
-    for (int r = 0; r < rows; ++r) sum = sum + load(d + r * columns + column);
-    store(target + column, sum);
-  }
-}
-
 void small_head_forward(const Head& head, const float* params, const float* h, long h_row, int rows,
                         float* out) {
   for (int o = 0; o < head.out; ++o) {
@@ -87,15 +25,8 @@ void small_head_forward(const Head& head, const float* params, const float* h, l
 void large_head_forward(const Head& head, const float* params, const float* derived, const float* h,
                         long h_row, int rows, float* by_row, float* out) {
   const long width = padded(head.out);
-  const float* bias = params + head.bias;
-  product(rows, static_cast<int>(width), h, h_row, 1, derived + head.columns, width, head.in,
-          [&](int column) {
-            return Ends{[=](int, int n)
-                            FLOTILLA_INLINE_LAMBDA { return load(bias + column + n * kLanes); },
-                        [=](int r, int n, V sum) FLOTILLA_INLINE_LAMBDA {
-                          store(by_row + r * width + column + n * kLanes, sum);
-                        }};
-          });
+  product(rows, static_cast<int>(width), head.in, {h, h_row, 1}, {derived + head.columns, width},
+          FromBias{params + head.bias}, into(by_row, width));
   for (int o = 0; o < head.out; ++o) {
     for (int r = 0; r < rows; ++r) out[o * kTile + r] = by_row[r * width + o];
   }
@@ -167,13 +98,13 @@ void set_rows(Tile& tile, int rows) {
   }
 }
 
-template <bool kRelu>
+template <class Layers, bool kRelu>
 void branch_forward(const Tile& tile, const Branch& branch, int first_head, int heads) {
   const Plan& plan = tile.plan;
   for (int l = 0; l < branch.layers; ++l) {
     const Layer& layer = plan.layers[branch.first_layer + l];
-    layer_forward<kRelu>(layer, tile.net.params, tile.input(branch, l), tile.input_row(branch, l),
-                         tile.padded_rows, tile.work + layer.work);
+    Layers::template forward<kRelu>(tile.net, layer, tile.input(branch, l),
+                                    tile.input_row(branch, l), tile.padded_rows, tile.work);
   }
   const float* top = tile.input(branch, branch.layers);
   const long row = tile.input_row(branch, branch.layers);
@@ -189,6 +120,7 @@ void branch_forward(const Tile& tile, const Branch& branch, int first_head, int 
 }
 
 // The heads asked for (0: actor, 1: critic), through the branches they stand on.
+template <class Layers>
 void forward(const Tile& tile, bool actor, bool critic) {
   for (int b = 0; b < tile.plan.branch_count; ++b) {
     const Branch& branch = tile.plan.branches[b];
@@ -197,14 +129,14 @@ void forward(const Tile& tile, bool actor, bool critic) {
     if (!critic && last == 2) last = 1;
     if (first >= last) continue;
     if (tile.plan.relu) {
-      branch_forward<true>(tile, branch, first, last - first);
+      branch_forward<Layers, true>(tile, branch, first, last - first);
     } else {
-      branch_forward<false>(tile, branch, first, last - first);
+      branch_forward<Layers, false>(tile, branch, first, last - first);
     }
   }
 }
 
-template <bool kRelu>
+template <class Layers, bool kRelu>
 void branch_backward(const Tile& tile, const Branch& branch, float* gradient) {
   const Plan& plan = tile.plan;
   const int rows = tile.padded_rows;
@@ -215,7 +147,7 @@ void branch_backward(const Tile& tile, const Branch& branch, float* gradient) {
   for (int i = branch.first_head; i < branch.first_head + branch.heads; ++i) {
     const Head& head = plan.heads[i];
     const float* dout = tile.dout(i);
-    add_product(head.out, head.in, dout, kTile, 1, top, top_row, rows, gradient + head.weight);
+    add_product(head.out, head.in, rows, {dout, kTile, 1}, {top, top_row}, gradient + head.weight);
     for (int o = 0; o < head.out; ++o) {
       V sum = V{};
       for (int r = 0; r < rows; r += kLanes) sum = sum + load(dout + o * kTile + r);
@@ -224,26 +156,27 @@ void branch_backward(const Tile& tile, const Branch& branch, float* gradient) {
       gradient[head.bias + o] += total;
     }
     if (branch.layers == 0) continue;
-    const bool first = i == branch.first_head, last = i == branch.first_head + branch.heads - 1;
-    const long width = head.in;
-    product(rows, head.in, dout, 1, kTile, tile.net.params + head.weight, width, head.out,
-            [&](int column) {
-              return Ends{[=](int r, int n) FLOTILLA_INLINE_LAMBDA {
-                            return first ? V{} : load(d + r * width + column + n * kLanes);
-                          },
-                          [=](int r, int n, V sum) FLOTILLA_INLINE_LAMBDA {
-                            const long at = r * width + column + n * kLanes;
-                            store(d + at, last ? sum * slope<kRelu>(load(top + at)) : sum);
-                          }};
-            });
+    const auto spread = [&](const auto& start, const auto& end) {
+      product(rows, head.in, head.out, {dout, 1, kTile}, {tile.net.params + head.weight, head.in},
+              start, end);
+    };
+    const auto slopes = into_slopes<kRelu>(top, d, head.in);
+    if (branch.heads == 1) {
+      spread(FromZero(), slopes);
+    } else if (i == branch.first_head) {
+      spread(FromZero(), into(d, head.in));
+    } else {
+      spread(from(d, head.in), slopes);
+    }
   }
   for (int l = branch.layers - 1; l >= 0; --l) {
     const Layer& layer = plan.layers[branch.first_layer + l];
-    add_product(layer.in, layer.out, tile.input(branch, l), 1, tile.input_row(branch, l), d,
-                layer.out, rows, gradient + layer.weight);
+    Layers::add_gradient(tile.net, layer, tile.input(branch, l), tile.input_row(branch, l), d, rows,
+                         gradient + layer.weight, tile.work);
     add_column_sums(d, rows, layer.out, gradient + layer.bias);
     if (l == 0) break;
-    layer_backward<kRelu>(layer, tile.net.derived, d, rows, tile.input(branch, l), d_below);
+    Layers::template backward<kRelu>(tile.net, layer, d, rows, tile.input(branch, l), d_below,
+                                     tile.work);
     float* swap = d;
     d = d_below;
     d_below = swap;

@@ -6,16 +6,15 @@ namespace flotilla::fused {
 namespace avx2 {
 namespace {
 
-#include "flotilla/nn/fused/simd.h"
-
-constexpr int kBlockRows = 6, kBlockVectors = 2;
-
+// clang-format off
 #include "flotilla/nn/fused/kernel_body.h"
+#include "flotilla/nn/simd/rounded.h"
+// clang-format on
 
 }  // namespace
 }  // namespace avx2
 
-const Kernels kAvx2 = {"avx2",       avx2::act,  avx2::value,  avx2::learn,
-                       avx2::reduce, avx2::adam, avx2::derive, avx2::exp_all};
+const Kernels kAvx2 = avx2::kernels_of<avx2::Fp32Layers>("avx2");
+const Kernels kAvx2Bf16 = avx2::kernels_of<avx2::Bf16Layers<avx2::Rounded>>("avx2");
 
 }  // namespace flotilla::fused

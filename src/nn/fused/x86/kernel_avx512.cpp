@@ -6,16 +6,15 @@ namespace flotilla::fused {
 namespace avx512 {
 namespace {
 
-#include "flotilla/nn/fused/simd.h"
-
-constexpr int kBlockRows = 6, kBlockVectors = 4;
-
+// clang-format off
 #include "flotilla/nn/fused/kernel_body.h"
+#include "flotilla/nn/simd/rounded.h"
+// clang-format on
 
 }  // namespace
 }  // namespace avx512
 
-const Kernels kAvx512 = {"avx512",       avx512::act,  avx512::value,  avx512::learn,
-                         avx512::reduce, avx512::adam, avx512::derive, avx512::exp_all};
+const Kernels kAvx512 = avx512::kernels_of<avx512::Fp32Layers>("avx512");
+const Kernels kAvx512Bf16 = avx512::kernels_of<avx512::Bf16Layers<avx512::Rounded>>("avx512");
 
 }  // namespace flotilla::fused

@@ -6,13 +6,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "flotilla/domains/cage2/cage2_env.h"
 #include "flotilla/domains/cage2/recording.h"
 #include "flotilla/domains/workflow/orders.h"
-#include "support/source_dir.h"
+#include "support/golden.h"
 
 namespace flotilla::cage2 {
 namespace {
@@ -62,23 +61,25 @@ Judged judge(const RecordedEpisode& episode, const std::string& workflow, const 
 }
 
 TEST(Compliance, OfRecordedGames) {
-  const auto vectors = nlohmann::json::parse(std::ifstream(kGolden / "compliance_vectors.json"));
+  const Json vectors = test::golden_json("cage2/compliance_vectors.json");
   ASSERT_EQ(vectors.size(), 270u);
   const workflow::Orders orders(kUnitTypes);
   std::map<std::string, std::vector<RecordedEpisode>> games;
-  for (const auto& vector : vectors) {
+  for (const Json& vector : vectors) {
     const auto file = vector[0].get<std::string>();
     if (!games.contains(file)) games[file] = episodes_of(file);
     const RecordedEpisode& episode = games[file].at(vector[1].get<size_t>());
     const std::string workflow = digits(orders[vector[2].get<int>()]);
     for (const size_t rule : {0, 1}) {
       const Judged judged = judge(episode, workflow, rule == 0 ? "history" : "state");
-      EXPECT_EQ(judged.fixes, vector[3]) << vector;
-      EXPECT_EQ(judged.compliant, vector[4 + rule]) << vector;
+      EXPECT_EQ(judged.fixes, vector[3].get<int>()) << vector.dump();
+      EXPECT_EQ(judged.compliant, vector[4 + rule].get<int>()) << vector.dump();
       std::vector<double> expected(40);
-      for (const auto& each : vector[6 + rule]) expected[each[0].get<size_t>()] = each[1];
+      for (const Json& each : vector[6 + rule]) {
+        expected[each[0].get<size_t>()] = each[1].get<double>();
+      }
       for (size_t t = 0; t < 40; ++t) {
-        EXPECT_NEAR(judged.alignment[t], expected[t], 2e-5) << vector << " step " << t;
+        EXPECT_NEAR(judged.alignment[t], expected[t], 2e-5) << vector.dump() << " step " << t;
       }
     }
   }

@@ -6,11 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "flotilla/domains/cage2/python_random.h"
 #include "support/error_text.h"
-#include "support/source_dir.h"
+#include "support/golden.h"
 
 namespace flotilla::cage2 {
 namespace {
@@ -89,18 +88,22 @@ TEST_F(DamagedRecording, NamesLineAndField) {
 }
 
 TEST(PythonRandom, DrawsWhatPythonDraws) {
-  const auto vectors = nlohmann::json::parse(std::ifstream(kGolden / "rng_vectors.json"));
+  const Json vectors = test::golden_json("cage2/rng_vectors.json");
   ASSERT_GT(vectors.size(), 2u);
-  for (const auto& each : vectors) {
+  for (const Json& each : vectors) {
     const auto seed = each["seed"].get<uint32_t>();
     PythonRandom words(seed);
-    for (const auto& value : each["getrandbits32"]) EXPECT_EQ(words.bits(32), value);
+    for (const Json& value : each["getrandbits32"]) {
+      EXPECT_EQ(words.bits(32), value.get<uint64_t>());
+    }
     PythonRandom uniform(seed);
-    for (const auto& value : each["random"]) EXPECT_EQ(uniform.uniform(), value);
+    for (const Json& value : each["random"]) EXPECT_EQ(uniform.uniform(), value.get<double>());
     PythonRandom below(seed);
-    for (const auto& value : each["randrange32768"]) EXPECT_EQ(below.below(32768), value);
-    for (const auto& value : each["then_randrange49152_60000"]) {
-      EXPECT_EQ(49152 + below.below(10848), value);
+    for (const Json& value : each["randrange32768"]) {
+      EXPECT_EQ(below.below(32768), value.get<uint64_t>());
+    }
+    for (const Json& value : each["then_randrange49152_60000"]) {
+      EXPECT_EQ(49152 + below.below(10848), value.get<uint64_t>());
     }
     PythonRandom shuffle(seed);
     std::vector<int> items(13);

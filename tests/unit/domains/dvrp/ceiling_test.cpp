@@ -1,13 +1,13 @@
 // The ceiling of a negotiation against all combinations of shifts on small instances; on large ones
 // its shifts are accepted, its routes keep all rules, and it saves what negotiations are said to.
-#include "flotilla/domains/dvrp/ceiling.h"
+#include "flotilla/domains/dvrp/negotiation/ceiling.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "flotilla/domains/dvrp/generate.h"
+#include "flotilla/domains/dvrp/data/generate.h"
 
 namespace flotilla::dvrp {
 namespace {

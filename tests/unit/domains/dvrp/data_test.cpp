@@ -1,6 +1,6 @@
 // The made-up city has the statistics it should have; tables are read back as they were written,
 // and what is wrong with one is named by file, row and column.
-#include "flotilla/domains/dvrp/data.h"
+#include "flotilla/domains/dvrp/data/data.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -14,9 +14,9 @@
 
 #include "flotilla/core/csv.h"
 #include "flotilla/core/file.h"
+#include "flotilla/core/gzip.h"
 #include "flotilla/core/sha256.h"
-#include "flotilla/domains/dvrp/generate.h"
-#include "flotilla/domains/gzip.h"
+#include "flotilla/domains/dvrp/data/generate.h"
 #include "support/error_text.h"
 #include "support/source_dir.h"
 

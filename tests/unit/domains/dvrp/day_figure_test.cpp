@@ -1,13 +1,13 @@
 // Pictures of a negotiated day show both days' routes and costs, and every request with its shift.
-#include "flotilla/domains/dvrp/day_figure.h"
+#include "flotilla/domains/dvrp/figures/day_figure.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <regex>
 
-#include "flotilla/domains/dvrp/generate.h"
-#include "flotilla/domains/dvrp/solver.h"
+#include "flotilla/domains/dvrp/data/generate.h"
+#include "flotilla/domains/dvrp/routing/solver.h"
 
 namespace flotilla::dvrp {
 namespace {

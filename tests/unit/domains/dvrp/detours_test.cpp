@@ -1,19 +1,20 @@
 // Detours against all places that there are.
-#include "flotilla/domains/dvrp/detours.h"
+#include "flotilla/domains/dvrp/routing/detours.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "flotilla/domains/dvrp/generate.h"
-#include "flotilla/domains/dvrp/solver.h"
+#include "flotilla/domains/dvrp/data/generate.h"
+#include "flotilla/domains/dvrp/routing/solver.h"
+#include "unit/domains/dvrp/route_support.h"
 
 namespace flotilla::dvrp {
 namespace {
 
 // Tries the new request, the last of the instance, behind every two stops of every vehicle.
 double least_by_trial(const Instance& instance, std::vector<Route> routes) {
-  const double before = cost_of(instance, routes);
+  const double before = cost_of(instance, together(routes));
   const int pickup = Instance::pickup_of(static_cast<int>(instance.requests.size()) - 1);
   routes.emplace_back();
   double least = std::numeric_limits<double>::infinity();
@@ -25,9 +26,9 @@ double least_by_trial(const Instance& instance, std::vector<Route> routes) {
         changed.insert(changed.begin() + static_cast<std::ptrdiff_t>(j), pickup + 1);
         changed.insert(changed.begin() + static_cast<std::ptrdiff_t>(i), pickup);
         routes[v] = changed;
-        std::vector<Route> used;
+        Routes used;
         for (const Route& route : routes) {
-          if (!route.empty()) used.push_back(route);
+          if (!route.empty()) used.add(route);
         }
         if (!fault_of(instance, used).empty()) continue;
         least = std::min(least, cost_of(instance, used) - before);
@@ -36,6 +37,16 @@ double least_by_trial(const Instance& instance, std::vector<Route> routes) {
     routes[v] = old;
   }
   return least;
+}
+
+Detours detours_of(const Instance& instance, const Routes& routes) {
+  Detours detours(*instance.city);
+  for (const RouteView route : routes) {
+    for (const int node : route)
+      detours.visit(instance.request_at(node), Instance::is_pickup(node));
+    detours.end_route();
+  }
+  return detours;
 }
 
 TEST(Detours, AreTheLeastOfAllPlaces) {
@@ -47,13 +58,13 @@ TEST(Detours, AreTheLeastOfAllPlaces) {
     const Request asked = instance.requests.back();
     instance.requests.pop_back();
     const Solution routed = solve(instance, {.iterations = 50});
-    const Detours detours(instance, routed.routes);
+    const Detours detours = detours_of(instance, routed.routes);
     const auto of_shifts = detours_of_shifts(detours, asked);
-    const float alone = Detours(instance, {}).least(asked);
+    const float alone = Detours(data.city).least(asked);
     for (int action = 0; action < kActions; ++action) {
       const Request request = shifted(asked, shift_of(action));
       instance.requests.push_back(request);
-      const double expected = least_by_trial(instance, routed.routes);
+      const double expected = least_by_trial(instance, one_by_one(routed.routes));
       instance.requests.pop_back();
       ASSERT_NEAR(static_cast<double>(of_shifts[static_cast<size_t>(action)]), expected, 1e-2)
           << requests << " requests, action " << action;

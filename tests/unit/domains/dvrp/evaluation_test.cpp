@@ -26,10 +26,10 @@ class OneByOne final : public Router {
   void route(std::span<const Instance* const> instances, std::span<Tour> tours) override {
     for (size_t i = 0; i < instances.size(); ++i) {
       tours[i] = {};
-      for (int k = 0; k < static_cast<int>(instances[i]->requests.size()); ++k) {
-        tours[i].routes.push_back({Instance::pickup_of(k), Instance::pickup_of(k) + 1});
+      const int served = static_cast<int>(instances[i]->requests.size()) - (forgets_ ? 1 : 0);
+      for (int k = 0; k < served; ++k) {
+        tours[i].routes.add(Route{Instance::pickup_of(k), Instance::pickup_of(k) + 1});
       }
-      if (forgets_) tours[i].routes.pop_back();
       tours[i].cost = cost_of(*instances[i], tours[i].routes);
     }
   }

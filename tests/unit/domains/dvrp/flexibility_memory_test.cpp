@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "flotilla/domains/dvrp/generate.h"
+#include "flotilla/domains/dvrp/data/generate.h"
 #include "flotilla/train/find_policy.h"
 #include "support/error_text.h"
 

@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "flotilla/core/rng.h"
+#include "flotilla/domains/dvrp/data/generate.h"
 #include "flotilla/domains/dvrp/flexibility/advice.h"
 #include "flotilla/domains/dvrp/flexibility/learning.h"
-#include "flotilla/domains/dvrp/generate.h"
 #include "flotilla/nn/safetensors.h"
 #include "support/error_text.h"
 

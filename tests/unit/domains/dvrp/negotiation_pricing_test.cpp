@@ -7,8 +7,8 @@
 #include <set>
 
 #include "flotilla/core/sha256.h"
-#include "flotilla/domains/dvrp/generate.h"
-#include "flotilla/domains/dvrp/pricing.h"
+#include "flotilla/domains/dvrp/data/generate.h"
+#include "flotilla/domains/dvrp/negotiation/pricing.h"
 #include "flotilla/env/random_run.h"
 #include "flotilla/train/trainer.h"
 #include "support/batch.h"

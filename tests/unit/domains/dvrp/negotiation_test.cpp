@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "flotilla/domains/dvrp/negotiation.h"
+#include "flotilla/domains/dvrp/negotiation/negotiation.h"
 #include "flotilla/env/conformance.h"
 #include "flotilla/env/random_run.h"
 #include "support/error_text.h"
@@ -114,7 +114,7 @@ TEST(Negotiation, ObservationsHaveTheirShapes) {
   const auto shape = [](const std::string& observation, const std::string& customers) {
     const Config config = flotilla::test::config_of(
         dvrp_type(), {"observation=" + observation, "customers=" + customers});
-    return dvrp_type().make_kernel(config, 0)->spec().obs.shape;
+    return dvrp_type().spec(config).obs.shape;
   };
   EXPECT_EQ(shape("list", "30"), (std::vector<int>{31, 6}));
   EXPECT_EQ(shape("dense", "30"), (std::vector<int>{30, 6}));
@@ -201,14 +201,14 @@ TEST(Negotiation, KeepsTheContract) {
 TEST(Negotiation, RefusesWhatCannotBe) {
   const auto refusal = [](const std::string& setting) {
     return error_text(ErrorCode::kUsage, [&] {
-      dvrp_type().make_kernel(flotilla::test::config_of(dvrp_type(), {setting}), 0);
+      dvrp_type().make_loop(flotilla::test::config_of(dvrp_type(), {setting}), 0);
     });
   };
   EXPECT_EQ(refusal("customers=0"), "customers: expected an integer from 1 to 128, got '0'");
   EXPECT_EQ(refusal("customers=31"),
             "customers: expected at most 30, the travellers of the data, got 31");
   const auto missing = error_text(ErrorCode::kData, [] {
-    dvrp_type().make_kernel(flotilla::test::config_of(dvrp_type(), {"data=/nowhere"}), 0);
+    dvrp_type().make_loop(flotilla::test::config_of(dvrp_type(), {"data=/nowhere"}), 0);
   });
   EXPECT_NE(missing.find("/nowhere/travel_time_matrix.csv"), std::string::npos) << missing;
 }

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "flotilla/domains/dvrp/generate.h"
+#include "flotilla/domains/dvrp/data/generate.h"
 #include "flotilla/domains/dvrp/oracle/options.h"
-#include "flotilla/domains/dvrp/solver.h"
+#include "flotilla/domains/dvrp/routing/solver.h"
 #include "support/batch.h"
 
 namespace flotilla::dvrp::test {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "flotilla/domains/dvrp/generate.h"
+#include "flotilla/domains/dvrp/data/generate.h"
 #include "flotilla/domains/dvrp/oracle/decoding.h"
 #include "flotilla/domains/dvrp/oracle/kernel_choice.h"
 #include "flotilla/domains/dvrp/oracle/network_router.h"
@@ -52,7 +52,9 @@ inline Tour follow(const Instance& instance, const std::vector<int>& sequence) {
       throw std::logic_error("not allowed");
     decoding.go(node);
   }
-  return decoding.tour();
+  Tour tour;
+  decoding.write(tour);
+  return tour;
 }
 
 // The kernels of one CPU on one instance.

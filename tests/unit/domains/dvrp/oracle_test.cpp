@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "flotilla/domains/dvrp/oracle/batch.h"
-#include "flotilla/domains/dvrp/solver.h"
+#include "flotilla/domains/dvrp/routing/solver.h"
 #include "unit/domains/dvrp/oracle_support.h"
 
 namespace flotilla::dvrp {
@@ -280,7 +280,9 @@ TEST(Decoding, AllowsWhatTheRulesSay) {
       if (sequence.back() == 0 && decoding.free_seats() < kCapacity) ++retractions;
       decoding.go(sequence.back());
     }
-    expect_sound(instance, decoding.tour());
+    Tour tour;
+    decoding.write(tour);
+    expect_sound(instance, tour);
   }
   EXPECT_GT(retractions, 20);
 }
@@ -318,7 +320,9 @@ TEST(Decoding, SequencesMakeTheToursOfTheRules) {
       if (sequence.back() == 0 && decoding.free_seats() < kCapacity) ++retractions;
       decoding.go(sequence.back());
     }
-    const Tour expected = decoding.tour(), tour = tour_of(instance, sequence);
+    Tour expected;
+    decoding.write(expected);
+    const Tour tour = tour_of(instance, sequence);
     ASSERT_EQ(tour.routes, expected.routes);
     ASSERT_EQ(tour.cost, expected.cost);
     sequence.resize(sequence.size() / 2);  // not everybody is served
@@ -330,9 +334,9 @@ TEST(Decoding, SequencesMakeTheToursOfTheRules) {
 TEST(Improve, IsAsGoodAsTheBestSingleMove) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     const Instance instance = draw_prefix(12, seed);
-    std::vector<Route> alone;
+    Routes alone;
     for (int k = 0; k < 12; ++k)
-      alone.push_back({Instance::pickup_of(k), Instance::pickup_of(k) + 1});
+      alone.add(Route{Instance::pickup_of(k), Instance::pickup_of(k) + 1});
     const Solution better = improve(instance, alone, 100);
     ASSERT_EQ(fault_of(instance, better.routes), "");
     EXPECT_LT(better.cost, 0.9 * cost_of(instance, alone));

@@ -1,6 +1,6 @@
 // Pictures of routes have everything that is in the routes, inside of the canvas; maps show cells
 // where they are, or as far apart as they are.
-#include "flotilla/domains/dvrp/route_figure.h"
+#include "flotilla/domains/dvrp/figures/route_figure.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <regex>
 #include <set>
 
-#include "flotilla/domains/dvrp/city_map.h"
-#include "flotilla/domains/dvrp/generate.h"
-#include "flotilla/domains/dvrp/solver.h"
+#include "flotilla/domains/dvrp/data/generate.h"
+#include "flotilla/domains/dvrp/figures/city_map.h"
+#include "flotilla/domains/dvrp/routing/solver.h"
 
 namespace flotilla::dvrp {
 namespace {
@@ -83,7 +83,7 @@ TEST(Schedules, LeaveAsLateAsTheFirstStopAllows) {
       .city = &other,
       .requests = {
           {.trip = 0, .origin = 1, .destination = 2, .pickup = {100, 130}, .dropoff = {120, 150}}}};
-  const std::vector<Stop> stops = schedule_of(instance, {1, 2});
+  const std::vector<Stop> stops = schedule_of(instance, Route{1, 2});
   ASSERT_EQ(stops.size(), 4u);
   EXPECT_EQ(stops[0].service, 90);
   EXPECT_EQ(stops[1].arrival, 100);
@@ -120,14 +120,14 @@ TEST(RouteFigures, OfExtremes) {
   expect_inside(routes_svg(data(), none, {}));
   const int depot = data().city.depot();
   Instance instance{.city = &data().city, .requests = {}};
-  std::vector<Route> routes;
+  Routes routes;
   for (int i = 0; i < 700; ++i) {  // all in one cell, which is larger than the map
     instance.requests.push_back({.trip = i,
                                  .origin = depot,
                                  .destination = depot,
                                  .pickup = {600, 630},
                                  .dropoff = {610, 640}});
-    routes.push_back({Instance::pickup_of(i), Instance::pickup_of(i) + 1});
+    routes.add(Route{Instance::pickup_of(i), Instance::pickup_of(i) + 1});
     if (i != 0 && i != 699) continue;
     ASSERT_EQ(fault_of(instance, routes), "");
     const std::string svg = routes_svg(data(), instance, routes);

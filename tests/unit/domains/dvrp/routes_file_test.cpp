@@ -1,14 +1,13 @@
 // What goes to other solvers and comes back from them: instances with everything in them, routes,
 // and a checker that is exact to the second.
-#include "flotilla/domains/dvrp/routes_file.h"
+#include "flotilla/domains/dvrp/routing/routes_file.h"
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
-#include "flotilla/domains/dvrp/generate.h"
-#include "flotilla/domains/dvrp/instance_file.h"
-#include "flotilla/domains/dvrp/solver.h"
+#include "flotilla/core/json.h"
+#include "flotilla/domains/dvrp/data/generate.h"
+#include "flotilla/domains/dvrp/data/instance_file.h"
+#include "flotilla/domains/dvrp/routing/solver.h"
 #include "support/error_text.h"
 
 namespace flotilla::dvrp {
@@ -28,23 +27,26 @@ TEST(FullInstances, HaveAllThatAnotherSolverNeeds) {
   const Instance instance = drawn(5, 0);
   const std::string text = encode_full_instance(instance);
   EXPECT_EQ(text.find('\n'), text.size() - 1) << "one line, so that many make a file";
-  const auto json = nlohmann::json::parse(text);
-  EXPECT_EQ(json["capacity"], 8);
+  const Json json = Json::parse(text);
+  using Minutes = std::vector<float>;
+  EXPECT_EQ(json["capacity"].get<int>(), 8);
   ASSERT_EQ(json["windows"].size(), 11u);
   ASSERT_EQ(json["seconds"].size(), 11u);
-  EXPECT_EQ(json["windows"][0], (nlohmann::json{0, 1440}));
+  EXPECT_EQ(json["windows"][0].get<Minutes>(), (Minutes{0, 1440}));
   const Request& second = instance.requests[1];
-  EXPECT_EQ(json["windows"][3], (nlohmann::json{second.pickup.early, second.pickup.late}));
-  EXPECT_EQ(json["windows"][4], (nlohmann::json{second.dropoff.early, second.dropoff.late}));
-  EXPECT_EQ(json["seconds"][0][3], data().city.seconds(data().city.depot(), second.origin));
-  EXPECT_EQ(json["seconds"][4][1],
+  EXPECT_EQ(json["windows"][3].get<Minutes>(), (Minutes{second.pickup.early, second.pickup.late}));
+  EXPECT_EQ(json["windows"][4].get<Minutes>(),
+            (Minutes{second.dropoff.early, second.dropoff.late}));
+  EXPECT_EQ(json["seconds"][0][3].get<double>(),
+            data().city.seconds(data().city.depot(), second.origin));
+  EXPECT_EQ(json["seconds"][4][1].get<double>(),
             data().city.seconds(second.destination, instance.requests[0].origin));
   EXPECT_EQ(decode_instance(text, "file", data()).requests, instance.requests);
 }
 
 TEST(RouteFiles, AreRoutesOfAnySolver) {
   EXPECT_EQ(decode_routes(R"({"cost": 3, "routes": [[1, 3, 2, 4], [], [5, 6]]})", "file"),
-            (std::vector<Route>{{1, 3, 2, 4}, {}, {5, 6}}));
+            (Routes{{1, 3, 2, 4}, {}, {5, 6}}));
   const auto refusal = [](const std::string& text) {
     return test::error_text(ErrorCode::kData, [&] { decode_routes(text, "file"); });
   };

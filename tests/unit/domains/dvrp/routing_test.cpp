@@ -7,10 +7,11 @@
 #include <limits>
 #include <set>
 
-#include "flotilla/domains/dvrp/generate.h"
-#include "flotilla/domains/dvrp/instance_file.h"
-#include "flotilla/domains/dvrp/solver.h"
+#include "flotilla/domains/dvrp/data/generate.h"
+#include "flotilla/domains/dvrp/data/instance_file.h"
+#include "flotilla/domains/dvrp/routing/solver.h"
 #include "support/error_text.h"
+#include "unit/domains/dvrp/route_support.h"
 
 namespace flotilla::dvrp {
 namespace {
@@ -84,9 +85,7 @@ TEST(RouteChecker, FindsWhatBreaksARule) {
     request.pickup = {100, 1000};
     request.dropoff = {100, 1000};
   }
-  const auto fault = [&instance](const std::vector<Route>& routes) {
-    return fault_of(instance, routes);
-  };
+  const auto fault = [&instance](const Routes& routes) { return fault_of(instance, routes); };
   EXPECT_EQ(fault({{1, 3, 2, 4}, {5, 6}}), "");
   EXPECT_EQ(fault({{1, 3, 2, 4}}), "request 3 is not served");
   EXPECT_EQ(fault({{1, 2, 3}, {5, 6}}), "route 1: request 2 is never dropped off");
@@ -111,11 +110,11 @@ TEST(RouteChecker, CountsWhoIsOnBoard) {
 
 // The least cost of all routes, by trying every next node.
 double best_of_all(const Instance& instance, std::vector<Route>& routes, double bound) {
-  const double so_far = cost_of(instance, routes);
+  const double so_far = cost_of(instance, together(routes));
   if (so_far - static_cast<double>(instance.minutes(routes.back().back(), 0)) >= bound) {
     return bound;
   }
-  if (fault_of(instance, routes).empty()) bound = std::min(bound, so_far);
+  if (fault_of(instance, together(routes)).empty()) bound = std::min(bound, so_far);
   std::set<int> visited;
   for (const Route& route : routes) visited.insert(route.begin(), route.end());
   const Route last = routes.back();

@@ -1,5 +1,5 @@
 // What the solver keeps and skips, against computing all of it anew.
-#include "flotilla/domains/dvrp/solver_plan.h"
+#include "flotilla/domains/dvrp/routing/solver_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "flotilla/domains/dvrp/generate.h"
+#include "flotilla/domains/dvrp/data/generate.h"
 
 namespace flotilla::dvrp {
 namespace {
@@ -64,6 +64,18 @@ Place plain_best_place(const Instance& instance, const Route& route, int request
   return best;
 }
 
+Route route_of(const Vehicle& vehicle) {
+  Routes routes;
+  vehicle.add_to(routes);
+  return Route(routes[0].begin(), routes[0].end());
+}
+
+Routes routes_of(const Plan& plan) {
+  Routes routes;
+  plan.write(routes);
+  return routes;
+}
+
 TEST(SolverVehicle, KnowsItsTimesAndPlacesAfterEveryChange) {
   int places = 0, nowhere = 0;
   for (int i = 0; i < 60; ++i) {
@@ -76,21 +88,21 @@ TEST(SolverVehicle, KnowsItsTimesAndPlacesAfterEveryChange) {
     for (int change = 0; change < 40; ++change) {
       const int request = static_cast<int>(rng.below(static_cast<uint32_t>(requests)));
       if (on_board.erase(request) > 0) {
-        const double before = cost_of(instance, {vehicle.route()});
+        const double before = cost_of(instance, {route_of(vehicle)});
         const double saved = vehicle.take_out(request);
         if (rng.chance(0.5)) continue;  // times are asked for behind several of them
         vehicle.update();
-        ASSERT_NEAR(before - saved, cost_of(instance, {vehicle.route()}), 1e-9);
+        ASSERT_NEAR(before - saved, cost_of(instance, {route_of(vehicle)}), 1e-9);
         continue;
       }
       vehicle.update();
-      ASSERT_EQ(vehicle.in_time(), Vehicle(problem, vehicle.route()).in_time());
+      ASSERT_EQ(vehicle.in_time(), Vehicle(problem, route_of(vehicle)).in_time());
       const Place place = vehicle.best_place(request);
-      const Place anew = Vehicle(problem, vehicle.route()).best_place(request);
+      const Place anew = Vehicle(problem, route_of(vehicle)).best_place(request);
       ASSERT_EQ(place.extra, anew.extra);
       ASSERT_EQ(place.pickup, anew.pickup);
       ASSERT_EQ(place.dropoff, anew.dropoff);
-      const Place plain = plain_best_place(instance, vehicle.route(), request);
+      const Place plain = plain_best_place(instance, route_of(vehicle), request);
       if (plain.extra == kNever) {
         ASSERT_EQ(place.extra, kNever);
         ++nowhere;
@@ -127,8 +139,8 @@ TEST(SolverPlan, CountsWhatItsChangesCost) {
       out = {a};
       Plan next = plan;
       if (next.take_out(out) && next.insert_all(out, 4, rng)) plan = next;
-      ASSERT_EQ(fault_of(instance, plan.routes()), "");
-      ASSERT_NEAR(plan.cost(), cost_of(instance, plan.routes()), 1e-6);
+      ASSERT_EQ(fault_of(instance, routes_of(plan)), "");
+      ASSERT_NEAR(plan.cost(), cost_of(instance, routes_of(plan)), 1e-6);
     }
   }
 }

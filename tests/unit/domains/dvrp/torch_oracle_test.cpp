@@ -9,7 +9,7 @@
 #include "flotilla/domains/dvrp/oracle/batch.h"
 #include "flotilla/domains/dvrp/oracle/lessons.h"
 #include "flotilla/domains/dvrp/oracle/torch_router.h"
-#include "flotilla/domains/dvrp/solver.h"
+#include "flotilla/domains/dvrp/routing/solver.h"
 #include "unit/domains/dvrp/oracle_support.h"
 
 namespace flotilla::dvrp {

@@ -9,7 +9,7 @@
 
 #include "flotilla/core/csv.h"
 #include "flotilla/core/file.h"
-#include "flotilla/domains/workflow/domains.h"
+#include "flotilla/domains/classic/workflows.h"
 #include "flotilla/domains/workflow/search.h"
 #include "flotilla/train/recipes.h"
 #include "support/batch.h"
@@ -45,7 +45,7 @@ class SearchTest : public testing::Test {
   SearchTest() { fs::create_directories(root_); }
   ~SearchTest() override { fs::remove_all(root_); }
 
-  static const Domain& corners() { return domains()[1]; }
+  static const Domain& corners() { return classic::workflows()[0]; }
 
   // Short trainings of a small network; `more` are "key=value" of the search, and after a "/" of
   // the training.

@@ -2,37 +2,33 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <functional>
 #include <set>
 
 #include "flotilla/domains/workflow/acquisition.h"
-#include "support/source_dir.h"
+#include "support/golden.h"
 
 namespace flotilla::workflow {
 namespace {
 
-nlohmann::json vectors() {
-  return nlohmann::json::parse(std::ifstream(std::filesystem::path(test::source_dir()) /
-                                             "tests/golden/workflow/workflow_vectors.json"));
-}
+Json vectors() { return test::golden_json("workflow/workflow_vectors.json"); }
 
 TEST(Orders, AndTheirDistances) {
   const Orders orders(5);
-  const nlohmann::json golden = vectors();
+  const Json golden = vectors();
   ASSERT_EQ(orders.size(), 120);
   for (int i = 0; i < 120; ++i) {
     std::string digits;
     for (const int type : orders[i]) digits += static_cast<char>('0' + type);
-    EXPECT_EQ(digits, golden["orders"][static_cast<size_t>(i)].get<std::string>());
+    EXPECT_EQ(digits, golden["orders"][static_cast<size_t>(i)].text());
     EXPECT_EQ(orders.index_of(orders[i]), i);
   }
-  const auto check = [&](const char* name, auto distance) {
+  const auto check = [&](const char* name, const std::function<double(int, int)>& distance) {
     ASSERT_GT(golden[name].size(), 10u);
     for (const auto& [pair, value] : golden[name].items()) {
       const size_t comma = pair.find(',');
-      EXPECT_NEAR(distance(std::stoi(pair), std::stoi(pair.substr(comma + 1))), value, 1e-12)
+      EXPECT_NEAR(distance(std::stoi(pair), std::stoi(pair.substr(comma + 1))), value.get<double>(),
+                  1e-12)
           << pair;
     }
   };
@@ -57,16 +53,16 @@ TEST(Acquisition, ScoresAsBefore) {
         return i % 7;
     }
   };
-  const nlohmann::json golden = vectors();
-  for (const auto& sequence : golden["gpucb"]) {
-    const char kind = sequence["reward"].get<std::string>()[0];
+  const Json golden = vectors();
+  for (const Json& sequence : golden["gpucb"]) {
+    const char kind = sequence["reward"].text()[0];
     std::vector<Trial> trials;
-    for (const auto& expected : sequence["sel"]) {
+    for (const Json& expected : sequence["sel"]) {
       const Candidate chosen = score_as_before(orders, trials, 2).front();
-      ASSERT_EQ(chosen.order, expected[0]) << kind << trials.size();
-      EXPECT_NEAR(chosen.score, expected[1], 1e-6);
-      EXPECT_NEAR(chosen.mean, expected[2], 1e-6);
-      EXPECT_NEAR(chosen.deviation, expected[3], 1e-6);
+      ASSERT_EQ(chosen.order, expected[0].get<int>()) << kind << trials.size();
+      EXPECT_NEAR(chosen.score, expected[1].get<double>(), 1e-6);
+      EXPECT_NEAR(chosen.mean, expected[2].get<double>(), 1e-6);
+      EXPECT_NEAR(chosen.deviation, expected[3].get<double>(), 1e-6);
       trials.push_back({chosen.order, reward(kind, chosen.order), true});
     }
   }

@@ -8,18 +8,11 @@ namespace flotilla::dvrp {
 namespace neon {
 namespace {
 
-#include "flotilla/nn/fused/simd.h"
-
-constexpr int kBlockRows = 4, kBlockVectors = 4;
-
-#include "flotilla/domains/dvrp/oracle/product_fma.h"
-
-#include "flotilla/domains/dvrp/oracle/kernel_body.h"
+#include "flotilla/domains/dvrp/oracle/kernel_panels.h"
 
 }  // namespace
 }  // namespace neon
 
-const OracleKernels kOracleNeon = {"neon", neon::pack_matrix, neon::work_size, neon::encode,
-                                   neon::score};
+const OracleKernels kOracleNeon = neon::kernels_of("neon");
 
 }  // namespace flotilla::dvrp

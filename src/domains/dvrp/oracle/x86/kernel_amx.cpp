@@ -6,15 +6,20 @@ namespace flotilla::dvrp {
 namespace amx {
 namespace {
 
-#include "flotilla/nn/fused/simd.h"
+// clang-format off
+#include "flotilla/nn/simd/simd.h"
+#include "flotilla/nn/simd/product.h"
+#include "flotilla/nn/simd/x86/tiles.h"
+// clang-format on
 
-#include "flotilla/domains/dvrp/oracle/x86/product_amx.h"
+typedef Tiles Products;
+constexpr int kWideRows = 128;
 
 #include "flotilla/domains/dvrp/oracle/kernel_body.h"
 
 }  // namespace
 }  // namespace amx
 
-const OracleKernels kOracleAmx = {"amx", amx::pack_matrix, amx::work_size, amx::encode, amx::score};
+const OracleKernels kOracleAmx = amx::kernels_of("amx");
 
 }  // namespace flotilla::dvrp

@@ -1,0 +1,171 @@
+#include "flotilla/command/command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <optional>
+
+#include "flotilla/core/error.h"
+#include "flotilla/core/text.h"
+
+namespace flotilla {
+
+Option& Option::required() {
+  option_->required();
+  return *this;
+}
+
+Option& Option::range(int low, int high) {
+  option_->check(CLI::Range(low, high));
+  return *this;
+}
+
+Option& Option::range(int64_t low, int64_t high) {
+  option_->check(CLI::Range(low, high));
+  return *this;
+}
+
+Option& Option::range(double low, double high) {
+  option_->check(CLI::Range(low, high));
+  return *this;
+}
+
+Option& Option::choices(const std::vector<std::string>& allowed) {
+  option_->check(CLI::IsMember(allowed));
+  return *this;
+}
+
+Option& Option::check(std::function<std::string(const std::string&)> fault_of) {
+  option_->check(std::move(fault_of));
+  return *this;
+}
+
+Option& Option::excludes(const Option& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Option& Option::needs(const Option& other) {
+  option_->needs(other.option_);
+  return *this;
+}
+
+Option& Option::comma_separated() {
+  option_->delimiter(',')->allow_extra_args(false);
+  return *this;
+}
+
+bool Option::given() const { return option_->count() > 0; }
+
+Command::Command(const Texts& texts)
+    : owned_(std::make_unique<CLI::App>(texts.description, texts.name)), app_(owned_.get()) {
+  app_->set_version_flag("--version", texts.version);
+  app_->footer(texts.footer);
+}
+
+Command::Command(CLI::App* app) : app_(app) {}
+
+Command::~Command() = default;
+
+Command& Command::add(const std::string& name, const std::string& summary) {
+  app_->require_subcommand(1);
+  children_.push_back(std::unique_ptr<Command>(new Command(app_->add_subcommand(name, summary))));
+  return *children_.back();
+}
+
+const Command* Command::child(const std::string& name) const {
+  const auto found = std::ranges::find_if(
+      children_, [&name](const auto& each) { return each->app_->get_name() == name; });
+  return found == children_.end() ? nullptr : found->get();
+}
+
+Command& Command::find(const std::string& name) const {
+  const Command* found = child(name);
+  if (found == nullptr) throw Error(ErrorCode::kInternal, "there is no command '" + name + "'");
+  return *const_cast<Command*>(found);
+}
+
+template <class T>
+requires(!std::invocable<T, int> &&
+         !std::invocable<T, std::string>) Option Command::option(const std::string& names, T& value,
+                                                                 const std::string& help) {
+  return Option(app_->add_option(names, value, help));
+}
+
+template Option Command::option(const std::string&, std::string&, const std::string&);
+template Option Command::option(const std::string&, int&, const std::string&);
+template Option Command::option(const std::string&, int64_t&, const std::string&);
+template Option Command::option(const std::string&, uint64_t&, const std::string&);
+template Option Command::option(const std::string&, double&, const std::string&);
+template Option Command::option(const std::string&, std::optional<std::string>&,
+                                const std::string&);
+template Option Command::option(const std::string&, std::optional<int>&, const std::string&);
+template Option Command::option(const std::string&, std::optional<int64_t>&, const std::string&);
+template Option Command::option(const std::string&, std::optional<double>&, const std::string&);
+template Option Command::option(const std::string&, std::vector<std::string>&, const std::string&);
+template Option Command::option(const std::string&, std::vector<int>&, const std::string&);
+
+Option Command::option(const std::string& names, std::function<void(const std::string&)> take,
+                       const std::string& help) {
+  return Option(app_->add_option_function<std::string>(names, take, help));
+}
+
+Option Command::option(const std::string& names, std::function<void(int)> take,
+                       const std::string& help) {
+  return Option(app_->add_option_function<int>(names, take, help));
+}
+
+Option Command::flag(const std::string& name, bool& value, const std::string& help) {
+  return Option(app_->add_flag(name, value, help));
+}
+
+bool Command::given(const std::string& option) const { return app_->count(option) > 0; }
+
+void Command::action(std::function<void()> action) { app_->callback(std::move(action)); }
+
+// What is wrong with a command or an option that does not exist, or "". CLI11 would say only that
+// it was not expected.
+std::string Command::unknown(int argc, char** argv) const {
+  const Command* command = this;
+  int at = 1;
+  for (; at < argc; ++at) {
+    const Command* next = command->child(argv[at]);
+    if (next == nullptr) break;
+    command = next;
+  }
+  if (!command->children_.empty() && (at == argc || argv[at][0] != '-')) {
+    std::vector<std::string> names;
+    for (const auto& each : command->children_) names.push_back(each->app_->get_name());
+    const std::string what =
+        at == argc ? std::string("a command is missing")
+                   : fmt::format("unknown command '{}'{}", argv[at], did_you_mean(argv[at], names));
+    return fmt::format("{} (commands: {})", what, join(names, ", "));
+  }
+  std::vector<std::string> options{"--help"};
+  for (const CLI::Option* option : command->app_->get_options()) {
+    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+  }
+  for (; at < argc && std::string_view(argv[at]) != "--"; ++at) {
+    const std::string name = std::string(argv[at]).substr(0, std::string_view(argv[at]).find('='));
+    if (name.starts_with("--") && std::ranges::count(options, name) == 0) {
+      return fmt::format("unknown option '{}'{}", name, did_you_mean(name, options));
+    }
+  }
+  return "";
+}
+
+void Command::parse(int argc, char** argv) {
+  if (const std::string fault = unknown(argc, argv); !fault.empty()) {
+    throw Error(ErrorCode::kUsage, fault);
+  }
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::Success& request) {  // --help, --version
+    app_->exit(request);
+  } catch (const CLI::ParseError& error) {
+    throw Error(ErrorCode::kUsage, error.what());
+  }
+}
+
+}  // namespace flotilla

@@ -1,0 +1,89 @@
+// A command of the program: its sub-commands, its options, its help, and what it does. The program
+// itself is one, too.
+//
+// Made on CLI11, which command.cpp alone includes: it takes seconds to compile.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace flotilla {
+
+// An option, a flag or an argument of a command, to say what it may be. Valid as long as the
+// command.
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+
+  Option& required();
+  Option& range(int low, int high);
+  Option& range(int64_t low, int64_t high);
+  Option& range(double low, double high);
+  Option& choices(const std::vector<std::string>& allowed);
+  // What is wrong with a text that was given, or "".
+  Option& check(std::function<std::string(const std::string&)> fault_of);
+  Option& excludes(const Option& other);
+  Option& needs(const Option& other);
+  Option& comma_separated();  // a list in one argument: others may follow
+
+  bool given() const;
+
+ private:
+  CLI::Option* option_;
+};
+
+class Command {
+ public:
+  struct Texts {
+    std::string name, description, version, footer;
+  };
+  // The program itself.
+  explicit Command(const Texts& texts);
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  // A sub-command. Where there are some, one of them has to be given.
+  Command& add(const std::string& name, const std::string& summary);
+  // REQUIRES: it was added.
+  Command& find(const std::string& name) const;
+
+  // "--seed", "--num-envs,--n-envs"; without dashes it is an argument, by its place. `value` keeps
+  // its default where nothing is given, and must outlive parse().
+  // T: std::string, int, int64_t, uint64_t, double; std::optional and std::vector of some of them.
+  template <class T>
+  requires(!std::invocable<T, int> && !std::invocable<T, std::string>) Option
+      option(const std::string& names, T& value, const std::string& help);
+  // Hands on what is given.
+  Option option(const std::string& names, std::function<void(const std::string&)> take,
+                const std::string& help);
+  Option option(const std::string& names, std::function<void(int)> take, const std::string& help);
+  Option flag(const std::string& name, bool& value, const std::string& help);
+  bool given(const std::string& option) const;
+
+  // What the command does.
+  void action(std::function<void()> action);
+
+  // Carries out what the arguments ask for; --help and --version print on stdout. Throws
+  // Error(kUsage) for arguments that no command takes, and what the action throws.
+  void parse(int argc, char** argv);
+
+ private:
+  explicit Command(CLI::App* app);
+  const Command* child(const std::string& name) const;
+  std::string unknown(int argc, char** argv) const;
+
+  std::unique_ptr<CLI::App> owned_;  // of the program itself
+  CLI::App* app_;
+  std::vector<std::unique_ptr<Command>> children_;
+};
+
+}  // namespace flotilla

@@ -1,0 +1,46 @@
+// A program: its environments with their recipes, and what its domains add to the general commands.
+// A domain fills it in by one function of its own (domains/domains.cpp has the list).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "flotilla/command/command.h"
+#include "flotilla/env/registry.h"
+#include "flotilla/train/run_config.h"
+
+namespace flotilla {
+
+// An option of `train` and `bench ppo` for settings that only some environments have.
+struct RunOption {
+  std::string name;  // with its dashes
+  std::string help;
+  std::optional<std::pair<int, int>> range;  // of a whole number; none: any text
+  // Throws Error(kUsage) where the environment has no such setting.
+  std::function<void(Config& config, const std::string& text)> apply;
+};
+
+struct Program {
+  Registry registry;
+  Algorithms algorithms = built_in_algorithms();
+
+  // Commands by the domain they belong to, in the order of its name. `root` has the general ones
+  // already; a domain may add to these, too.
+  using AddCommands = std::function<void(Command& root, Program& program)>;
+  std::map<std::string, AddCommands> commands;
+  std::vector<RunOption> run_options;
+  // Keys that --device sets besides `device`, where an environment has them: one device for
+  // everything that can use one.
+  std::vector<std::string> device_keys;
+  // What a domain has to say about a run before it begins, or "": warnings.
+  using Remark = std::function<std::string(const RunConfig& run)>;
+  std::vector<Remark> remarks;
+
+  int exit_status = 0;  // stored by a command that has no error to throw
+};
+
+}  // namespace flotilla

@@ -1,0 +1,127 @@
+#include "flotilla/command/run_arguments.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "flotilla/core/error.h"
+#include "flotilla/train/recipes.h"
+
+namespace flotilla {
+namespace {
+
+Schema flag_schema(RunArguments::For purpose, const Algorithms& algorithms) {
+  Schema schema = RunConfig::vec_schema();
+  if (purpose == RunArguments::For::kTraining) {
+    schema.integer("steps", RunConfig::kSteps, {0, INT64_MAX}, "steps of all envs together")
+        .integer("episodes", 0, {0, INT64_MAX}, "episodes of all envs together")
+        .integer("epochs", 0, {0, INT64_MAX}, "rollouts, each with its update")
+        .integer("checkpoint_every", 0, {0, INT64_MAX}, "steps of all envs between checkpoints");
+  }
+  schema.integer("seed", 0, {0, INT64_MAX}, "of everything that is drawn")
+      .choice("algo", default_algorithm().name, algorithms.names(), "the learning algorithm")
+      .choice("policy", "auto", {"auto", "fused", "torch"}, "what carries out the network")
+      .choice("device", "cpu", {"cpu", "cuda"}, "where the network runs");
+  return schema;
+}
+
+bool is_assignment(const std::string& text) { return text.find('=') != std::string::npos; }
+
+}  // namespace
+
+RunArguments::RunArguments(For purpose, const Program& program)
+    : purpose_(purpose), flags_(flag_schema(purpose, program.algorithms)) {}
+
+void RunArguments::add_to(Command& command, const Program& program) {
+  command.option("run", what_,
+                 "recipe, environment or YAML file ('flotilla list' shows them); defaults below "
+                 "hold where a recipe has none");
+  command.option("overrides", overrides_,
+                 "key=value settings ('flotilla list NAME --keys' shows all)");
+  flags_.add_to(command, {{"num_envs", "--n-envs"},
+                          {"workers", "--num-workers"},
+                          {"start_method", "--parallel-start-method"},
+                          {"checkpoint_every", "--save-interval"}});
+  for (size_t i = 0; i < program.run_options.size(); ++i) {
+    const RunOption& each = program.run_options[i];
+    const auto take = [this, i](const std::string& text) { domain_options_.emplace_back(i, text); };
+    if (each.range) {
+      const auto take_number = [take](int number) { take(std::to_string(number)); };
+      command.option(each.name, take_number, each.help)
+          .range(each.range->first, each.range->second);
+    } else {
+      command.option(each.name, take, each.help);
+    }
+  }
+  if (purpose_ != For::kTraining) return;
+  command.option("--duration", duration_, "wall time to train for: 90s, 10m, 2h");
+  command.option("--resume", resume_, "directory of a run to go on with")
+      .check([](const std::string& path) {  // an unset variable of a script must not train anew
+        return path.empty() ? std::string("expected the directory of a run") : std::string();
+      });
+  command.option("--from-step", from_step_,
+                 "with --resume: from this checkpoint instead of the last one");
+}
+
+Config RunArguments::config(const Program& program, bool plain) const {
+  if (what_.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "say what to train: a recipe, an environment or a YAML file ('flotilla list' shows "
+                "them), or --resume and the directory of a run");
+  }
+  if (from_step_) throw Error(ErrorCode::kUsage, "--from-step needs --resume");
+  std::vector<std::string> overrides = overrides_;
+  for (const auto& [name, value] : flags_.given()) {  // which keys there are depends on it
+    if (name == "algo") overrides.push_back("algo=" + value);
+  }
+  Config config = load_run_config(program.registry, what_, plain, overrides, program.algorithms);
+  apply_options(program, config);
+  return config;
+}
+
+void RunArguments::adjust(const Program& program, Config& config) const {
+  if (is_assignment(what_)) {
+    apply_setting(config, what_);
+  } else if (!what_.empty()) {
+    const std::string env = load_run_config(program.registry, what_, false, {}, program.algorithms)
+                                .get_text("env.name");
+    if (const std::string& old = config.get_text("env.name"); env != old) {
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("the run in '{}' is of {}, '{}' is of {}", resume_, old, what_, env));
+    }
+  }
+  for (const std::string& assignment : overrides_) apply_setting(config, assignment);
+  apply_options(program, config);
+}
+
+void RunArguments::apply_options(const Program& program, Config& config) const {
+  bool steps = false, other_limit = !duration_.empty();
+  for (const auto& [name, value] : flags_.given()) {
+    config.set(name == "checkpoint_every" ? "checkpoint.every" : name, value);
+    steps |= name == "steps";
+    other_limit |= name == "episodes" || name == "epochs";
+    if (name != "device") continue;
+    for (const std::string& key : program.device_keys) {
+      if (config.schema().find(key) != nullptr) config.set(key, value);
+    }
+  }
+  for (const auto& [option, text] : domain_options_)
+    program.run_options[option].apply(config, text);
+  if (!duration_.empty()) config.set("duration_s", fmt::to_string(parse_duration(duration_)));
+  // Asking for episodes or a duration means: not the recipe's number of steps.
+  if (other_limit && !steps) config.set("steps", "0");
+}
+
+double parse_duration(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  const std::string unit = end;
+  const double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (end == text.c_str() || scale == 0 || !(number > 0) || number * scale > 1e9) {
+    throw Error(ErrorCode::kUsage,
+                "--duration: expected a time such as 90s, 10m or 2h, got '" + text + "'");
+  }
+  return number * scale;
+}
+
+}  // namespace flotilla

@@ -1,0 +1,45 @@
+// What `train` and `bench ppo` share: which run is meant.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "flotilla/command/program.h"
+#include "flotilla/command/schema_flags.h"
+
+namespace flotilla {
+
+class RunArguments {
+ public:
+  enum class For : uint8_t { kTraining, kBench };
+  // For training there are options for limits, checkpoints and --resume besides.
+  RunArguments(For purpose, const Program& program);
+  void add_to(Command& command, const Program& program);
+  // The config that recipe, key=value settings and options make, in this order. `plain`: without
+  // the recipe of an environment's name.
+  Config config(const Program& program, bool plain) const;
+  // The directory of the run to go on with, or "".
+  const std::string& resume() const { return resume_; }
+  std::optional<int64_t> from_step() const { return from_step_; }
+  // Puts settings and options over the config of that run. Throws Error(kUsage) when the arguments
+  // name another environment.
+  void adjust(const Program& program, Config& config) const;
+
+ private:
+  void apply_options(const Program& program, Config& config) const;
+
+  const For purpose_;
+  std::string what_, duration_, resume_;
+  std::optional<int64_t> from_step_;
+  std::vector<std::string> overrides_;
+  SchemaFlags flags_;
+  // What was given of Program::run_options: a place in it and the text.
+  std::vector<std::pair<size_t, std::string>> domain_options_;
+};
+
+// "90", "90s", "10m", "1.5h" in seconds.
+double parse_duration(const std::string& text);
+
+}  // namespace flotilla

@@ -1,0 +1,28 @@
+#include "flotilla/command/schema_flags.h"
+
+#include <algorithm>
+
+namespace flotilla {
+
+void SchemaFlags::add_to(Command& command,
+                         const std::vector<std::pair<std::string, std::string>>& aliases) {
+  for (const Key& key : config_.schema().keys()) {
+    std::string names = "--" + key.name;
+    std::ranges::replace(names, '_', '-');
+    for (const auto& [name, alias] : aliases) {
+      if (name == key.name) names += "," + alias;
+    }
+    command.option(
+        names,
+        [this, name = key.name](const std::string& value) { given_.emplace_back(name, value); },
+        key.help + " (" + summary(key) + ")");
+  }
+}
+
+Config SchemaFlags::config() const {
+  Config config = config_;
+  for (const auto& [name, value] : given_) config.set(name, value);
+  return config;
+}
+
+}  // namespace flotilla

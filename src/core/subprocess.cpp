@@ -1,0 +1,83 @@
+#include "flotilla/core/subprocess.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "flotilla/core/error.h"
+#include "flotilla/core/text.h"
+
+extern char** environ;
+
+namespace flotilla {
+namespace {
+
+// The two ends of a pipe, which no other child inherits: its end would never be seen.
+class Pipe {
+ public:
+  Pipe() {
+    if (::pipe2(ends_, O_CLOEXEC) != 0) throw_errno(ErrorCode::kInternal, "cannot make a pipe");
+  }
+  ~Pipe() {
+    ::close(ends_[0]);
+    close_writer();
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+
+  int writer() const { return ends_[1]; }
+  void close_writer() {
+    if (ends_[1] >= 0) ::close(ends_[1]);
+    ends_[1] = -1;
+  }
+  std::string read_to_the_end() const {
+    std::string text;
+    char buffer[4096];
+    for (;;) {
+      const ssize_t n = ::read(ends_[0], buffer, sizeof(buffer));
+      if (n == 0 || (n < 0 && errno != EINTR)) return text;
+      if (n > 0) text.append(buffer, static_cast<size_t>(n));
+    }
+  }
+
+ private:
+  int ends_[2];
+};
+
+pid_t start(const std::vector<std::string>& command, int out) {
+  std::vector<char*> arguments;
+  for (const std::string& each : command) arguments.push_back(const_cast<char*>(each.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  pid_t child = 0;
+  errno = ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (errno != 0) throw_errno(ErrorCode::kUsage, "cannot run " + in_quotes(command[0]));
+  return child;
+}
+
+// The status it ended with, or -1: by a signal.
+int wait_for(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+Ended run_to_end(const std::vector<std::string>& command) {
+  Pipe pipe;
+  const pid_t child = start(command, pipe.writer());
+  pipe.close_writer();
+  std::string output = pipe.read_to_the_end();
+  return {.output = std::move(output), .status = wait_for(child)};
+}
+
+}  // namespace flotilla

@@ -1,0 +1,19 @@
+// Another program, run to its end.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace flotilla {
+
+struct Ended {
+  std::string output;  // what it printed on stdout
+  int status;          // -1: ended by a signal
+};
+
+// `command` is a program, looked for as a shell does, and its arguments. No shell is between: they
+// arrive as they are. Its stderr is ours. Throws Error(kUsage) when it cannot be started.
+// Thread safety: any number at once.
+Ended run_to_end(const std::vector<std::string>& command);
+
+}  // namespace flotilla

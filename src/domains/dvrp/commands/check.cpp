@@ -1,0 +1,59 @@
+// flotilla dvrp check: whether routes, of whatever solver, keep the rules, and what they cost.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "flotilla/core/error.h"
+#include "flotilla/core/json.h"
+#include "flotilla/core/text.h"
+#include "flotilla/domains/dvrp/commands/dvrp.h"
+
+namespace flotilla {
+namespace {
+
+struct CheckArguments {
+  std::string instance, routes, data;
+  bool json = false;
+};
+
+// The exit status.
+int check(const CheckArguments& arguments) {
+  const dvrp::Data data = dvrp_data_of(arguments.data);
+  const dvrp::Instance instance = read_dvrp_instance(arguments.instance, data);
+  const dvrp::Routes routes = read_dvrp_routes(arguments.routes);
+  const std::string fault = fault_of(instance, routes);
+  // Routes with nodes that do not exist have no cost.
+  const double cost = fault.empty() ? cost_of(instance, routes) : 0;
+  if (arguments.json) {
+    Json line = {{"ok", fault.empty()}};
+    if (fault.empty()) {
+      line["cost"] = cost;
+      line["vehicles"] = routes.size();
+    } else {
+      line["fault"] = fault;
+    }
+    fmt::print("{}\n", line.dump());
+  } else if (fault.empty()) {
+    fmt::print("ok: {} in {}, {:.2f} minutes\n",
+               counted(static_cast<int64_t>(instance.requests.size()), "request"),
+               counted(static_cast<int64_t>(routes.size()), "vehicle"), cost);
+  } else {
+    fmt::print("fault: {}\n", fault);
+  }
+  return fault.empty() ? 0 : exit_status(ErrorCode::kCheckFailed);
+}
+
+}  // namespace
+
+void add_dvrp_check(Command& dvrp, Program& program) {
+  Command& command = dvrp.add("check", "say whether routes keep the rules");
+  auto arguments = std::make_shared<CheckArguments>();
+  command.option("instance", arguments->instance, kDvrpInstanceHelp).required();
+  command.option("routes", arguments->routes, "routes, as `dvrp solve --json` prints them")
+      .required();
+  command.option("--data", arguments->data, kDvrpDataHelp);
+  command.flag("--json", arguments->json, "print one JSON object on stdout");
+  command.action([arguments, &program] { program.exit_status = check(*arguments); });
+}
+
+}  // namespace flotilla

@@ -1,0 +1,208 @@
+// flotilla dvrp oracle VERB: the network that routes.
+//   train   makes one
+//   eval    compares its routes with those of a solver
+#include <fmt/format.h>
+
+#include <csignal>
+#include <memory>
+
+#include "flotilla/command/schema_flags.h"
+#include "flotilla/command/status_line.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/json.h"
+#include "flotilla/core/system.h"
+#include "flotilla/domains/dvrp/commands/dvrp.h"
+#include "flotilla/domains/dvrp/commands/referee_arguments.h"
+#include "flotilla/domains/dvrp/oracle/options.h"
+#include "flotilla/domains/dvrp/oracle/training.h"
+
+namespace flotilla {
+namespace {
+
+using dvrp::OracleTraining;
+
+struct TrainArguments {
+  SchemaFlags flags{dvrp::TrainingOptions::schema()};
+  std::string data, out, resume;
+  bool json = false;
+};
+
+std::unique_ptr<OracleTraining> open_training(const dvrp::Data& data,
+                                              const TrainArguments& arguments) {
+  const auto adjust = [&](Config& config) {
+    for (const auto& [key, text] : arguments.flags.given()) config.set(key, text);
+  };
+  if (!arguments.resume.empty()) return OracleTraining::resume(data, arguments.resume, adjust);
+  Config config(dvrp::TrainingOptions::schema());
+  adjust(config);
+  return std::make_unique<OracleTraining>(data, config, arguments.out);
+}
+
+void train(const TrainArguments& arguments) {
+  std::signal(SIGPIPE, SIG_IGN);  // nobody reads the progress any more: no reason to stop
+  const dvrp::Data data = dvrp_data_of(arguments.data);
+  const std::unique_ptr<OracleTraining> training = open_training(data, arguments);
+  wait_for_interrupted_work("\nflotilla: interrupted: this step ends (again: stop at once)\n");
+  const int64_t begin = training->step();
+  const uint64_t begin_ns = now_ns();
+  training->run([&](const OracleTraining::Point& point) {
+    const double rate =
+        static_cast<double>(point.step - begin) / (static_cast<double>(now_ns() - begin_ns) * 1e-9);
+    say(
+        fmt::format("step {}/{}  {} {:.4f}  above the solver: {:.2f} % of 10, {:.2f} % of {} "
+                    "requests  {:.1f} steps/s, {:.0f} s left\n",
+                    point.step, training->steps(), point.imitation ? "-log p" : "minutes",
+                    point.loss, point.gap_10, point.gap_30, training->options().customers, rate,
+                    static_cast<double>(training->steps() - point.step) / rate));
+  });
+  if (training->curve().empty()) return;
+  const OracleTraining::Point& last = training->curve().back();
+  if (arguments.json) {
+    const Json line = {{"step", training->step()}, {"steps", training->steps()},
+                       {"gap_10", last.gap_10},    {"gap_30", last.gap_30},
+                       {"wall_s", last.wall_s},    {"directory", training->path()}};
+    fmt::print("{}\n", line.dump());
+    return;
+  }
+  fmt::print(
+      "{} of {} steps; greedy tours {:.2f} % above the solver's; weights in "
+      "{}/oracle.safetensors\n",
+      training->step(), training->steps(), last.gap_30, training->path());
+  if (training->step() < training->steps())
+    fmt::print("go on with --resume {}\n", training->path());
+}
+
+void add_train(Command& oracle) {
+  Command& command = oracle.add("train", "imitate the solver, then learn from one's own tours");
+  auto arguments = std::make_shared<TrainArguments>();
+  command.option("--data", arguments->data, kDvrpDataHelp);
+  const Option out = command.option(
+      "--out", arguments->out, "directory of the training (default runs/dvrp-oracle-seedS-TIME)");
+  command.option("--resume", arguments->resume, "go on with the training in this directory")
+      .excludes(out);
+  arguments->flags.add_to(command, {});
+  command.flag("--json", arguments->json, "print one JSON object on stdout");
+  command.action([arguments] { train(*arguments); });
+}
+
+struct EvalArguments {
+  std::string data, weights;
+  dvrp::ExamOptions exam;
+  dvrp::DecodeOptions decode = dvrp::OracleOptions{}.decode;
+  RefereeArguments referee;
+  bool json = false;
+};
+
+std::string setting_of(const std::string& first, const dvrp::DecodeOptions& options) {
+  std::string text = options.starts == 1 ? first : fmt::format("{} starts", options.starts);
+  if (options.improve > 0) text += " + local search";
+  if (options.refine > 0) text += fmt::format(" + {}", options.refine);
+  return text;
+}
+
+void print_header(const dvrp::Exam& exam) {
+  std::string gaps;
+  for (const auto& group : exam.groups)
+    gaps += fmt::format("{:>10}", fmt::format("gap {} %", group.requests));
+  fmt::print("{:<34}{}{:>13}{:>13}{:>8}{:>12}\n", "", gaps, "corr across", "corr within", "r0",
+             "samples/s");
+}
+
+void print_row(const std::string& name, const dvrp::Exam& exam, const dvrp::Grade& grade) {
+  std::string gaps;
+  for (const double gap : grade.gaps) gaps += fmt::format("{:>10.2f}", gap);
+  const auto within = [&exam](double value) {
+    return exam.shifts.empty() ? std::string("-") : fmt::format("{:.3f}", value);
+  };
+  fmt::print("{:<34}{}{:>13.3f}{:>13}{:>8}{:>12.0f}\n", name, gaps, grade.corr_across,
+             within(grade.corr_within), within(grade.r0), grade.samples_per_s);
+}
+
+Json grade_json(const dvrp::Exam& exam, const dvrp::Grade& grade) {
+  Json json;
+  for (size_t i = 0; i < exam.groups.size(); ++i) {
+    json[fmt::format("gap_{}", exam.groups[i].requests)] = grade.gaps[i];
+  }
+  json["corr_across"] = grade.corr_across;
+  const bool shifted = !exam.shifts.empty();
+  json["corr_within"] = shifted ? Json(grade.corr_within) : nullptr;
+  json["r0"] = shifted ? Json(grade.r0) : nullptr;
+  json["samples_per_s"] = grade.samples_per_s;
+  return json;
+}
+
+void evaluate(const EvalArguments& arguments) {
+  const dvrp::Data data = dvrp_data_of(arguments.data);
+  const dvrp::OracleWeights weights =
+      dvrp::read_oracle(dvrp::oracle_path(arguments.weights), data.city);
+  ThreadPool pool(arguments.referee.threads);
+  const dvrp::Referee referee = arguments.referee.make(arguments.data, pool);
+  const dvrp::Exam exam =
+      make_exam(data, arguments.exam, referee, [](const std::string& line) { say(line + "\n"); });
+  if (!arguments.json) print_header(exam);
+  const auto grade_of = [&](const dvrp::DecodeOptions& options) {
+    const auto router = dvrp::make_network_router(weights, data.city, options, pool);
+    const dvrp::Grade result = grade(*router, exam);
+    if (!arguments.json) print_row(setting_of("network", options), exam, result);
+    return result;
+  };
+  Json json = grade_json(exam, grade_of(arguments.decode));
+  json["setting"] = setting_of("network", arguments.decode);
+  json["greedy"] = grade_json(exam, grade_of({}));
+  // What the network is worth: the same search behind insertion.
+  const auto insertion_of = [&](const dvrp::DecodeOptions& options) {
+    const auto router = dvrp::make_insertion_router(options, pool);
+    const dvrp::Grade result = grade(*router, exam);
+    if (!arguments.json) print_row(setting_of("insertion", options), exam, result);
+    return grade_json(exam, result);
+  };
+  json["insertion"] = insertion_of({});
+  dvrp::DecodeOptions search = arguments.decode;
+  search.starts = 1;
+  json["insertion_search"] = insertion_of(search);
+  json["referee"] = arguments.referee.name;
+  json["threads"] = arguments.referee.threads;
+  json["weights"] = weights.origin;
+  if (arguments.json) fmt::print("{}\n", json.dump());
+}
+
+void add_eval(Command& oracle) {
+  Command& command = oracle.add("eval", "compare its routes with those of a solver");
+  auto arguments = std::make_shared<EvalArguments>();
+  EvalArguments& a = *arguments;
+  command.option("--weights", a.weights, "of the oracle (default: those that come with it)");
+  command.option("--data", a.data, kDvrpDataHelp);
+  a.referee.add_to(command);
+  command.option("--instances", a.exam.instances, "of each size (default 100)").range(2, 100'000);
+  command.option("--shifts", a.exam.shifts, "of the windows of an instance (default 500)")
+      .range(2, 100'000);
+  command
+      .option("--shifted", a.exam.shifted,
+              "instances that are shifted (default 2; 0: no correlations)")
+      .range(0, 1000);
+  command
+      .option("--starts", a.decode.starts,
+              fmt::format("first pickups that are tried (default {})", a.decode.starts))
+      .range(1, 1000);
+  command
+      .option("--improve", a.decode.improve,
+              fmt::format("most passes of local search (default {})", a.decode.improve))
+      .range(0, 1000);
+  command
+      .option("--refine", a.decode.refine,
+              fmt::format("iterations of the solver behind it (default {})", a.decode.refine))
+      .range(0, 1'000'000);
+  command.option("--seed", a.exam.seed, "of the instances (default 0)");
+  command.flag("--json", a.json, "print one JSON object on stdout");
+  command.action([arguments] { evaluate(*arguments); });
+}
+
+}  // namespace
+
+void add_dvrp_oracle(Command& dvrp) {
+  Command& command = dvrp.add("oracle", "the network that routes many instances at once");
+  add_train(command);
+  add_eval(command);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,184 @@
+// flotilla dvrp scaling: how fast whole training is with few and with many environments.
+//
+// Each number of envs is measured in a process of its own, so that its peak of memory is its own.
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <memory>
+#include <optional>
+
+#include "flotilla/command/status_line.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/json.h"
+#include "flotilla/core/system.h"
+#include "flotilla/domains/dvrp/commands/dvrp.h"
+#include "flotilla/report/statistics.h"
+#include "flotilla/train/recipes.h"
+#include "flotilla/train/trainer.h"
+
+namespace flotilla {
+namespace {
+
+struct ScalingArguments {
+  std::vector<int> num_envs = {1, 64, 256};
+  std::string recipe = "dvrp";
+  std::optional<std::string> device;
+  std::optional<int> threads;
+  std::vector<std::string> overrides;
+  int iterations = 3;  // of the training loop
+  bool json = false;
+};
+
+constexpr double kLeastSeconds = 3;  // that are measured
+
+RunConfig run_of(const Registry& registry, const ScalingArguments& arguments, int num_envs) {
+  Config config = load_run_config(registry, arguments.recipe, false, arguments.overrides);
+  if (config.get_text("env.name") != "dvrp") {
+    throw Error(ErrorCode::kUsage, "--recipe: '" + arguments.recipe + "' is not of dvrp");
+  }
+  config.set("num_envs", std::to_string(num_envs));
+  if (arguments.threads) config.set("threads", std::to_string(*arguments.threads));
+  if (arguments.device) {
+    config.set("device", *arguments.device);
+    config.set("env.oracle.device", *arguments.device);
+  }
+  config.set("steps", std::to_string(INT64_MAX));
+  config.set("eval.episodes", "0");
+  config.set("eval.every", "0");
+  // All hyper-parameters are the same, as far as there are rows for a minibatch. Where envs are
+  // enough, `replicas` of them share a day.
+  const int64_t rows = config.get_integer("horizon") * num_envs;
+  if (config.get_integer("ppo.minibatch_size") > rows) {
+    config.set("ppo.minibatch_size", std::to_string(rows));
+  }
+  return {env_of(registry, config), config};
+}
+
+// Medians over iterations, behind one that is not measured.
+Json measured(const RunConfig& run, const ScalingArguments& arguments) {
+  Trainer trainer(run);
+  trainer.iterate();
+  std::vector<double> iteration_s, oracle_s, update_s;
+  double total = 0;
+  while (static_cast<int>(iteration_s.size()) < arguments.iterations || total < kLeastSeconds) {
+    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    const Timing before = trainer.timing();
+    const uint64_t start = now_ns();
+    trainer.iterate();
+    iteration_s.push_back(static_cast<double>(now_ns() - start) * 1e-9);
+    const Timing now = trainer.timing();
+    oracle_s.push_back(now.stage_s - before.stage_s);
+    update_s.push_back(now.update_s - before.update_s);
+    total += iteration_s.back();
+  }
+  const double samples = run.horizon * run.vec.num_envs, seconds = median(iteration_s);
+  return {{"num_envs", run.vec.num_envs},
+          {"replicas", std::min(run.vec.replicas, run.vec.num_envs)},
+          {"samples_per_epoch", static_cast<int64_t>(samples)},
+          {"samples_per_s", samples / seconds},
+          {"epoch_s", seconds},
+          {"oracle_s", median(oracle_s)},
+          {"update_s", median(update_s)},
+          {"peak_rss_mb", static_cast<double>(peak_resident_bytes()) * 1e-6},
+          {"epochs", iteration_s.size()},
+          {"threads", run.threads},
+          {"device", run.device}};
+}
+
+// What the function returns, from a process of its own, and what it throws there.
+template <class F>
+Json in_child(const F& function) {
+  int ends[2];
+  if (::pipe(ends) != 0) throw_errno(ErrorCode::kInternal, "cannot make a pipe");
+  const pid_t child = ::fork();
+  if (child < 0) throw_errno(ErrorCode::kInternal, "cannot start a process");
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read what it finds
+    Json result;
+    try {
+      result = function();
+    } catch (const Error& error) {
+      result = {{"error", error.what()}, {"code", static_cast<int>(error.code())}};
+    } catch (const std::exception& error) {
+      result = {{"error", error.what()}, {"code", static_cast<int>(ErrorCode::kInternal)}};
+    }
+    const std::string text = result.dump();
+    const bool written =
+        ::write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    ::_exit(written ? 0 : 1);
+  }
+  ::close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  ssize_t n = 0;
+  do {
+    n = ::read(ends[0], buffer, sizeof(buffer));
+    if (n > 0) text.append(buffer, static_cast<size_t>(n));
+  } while (n > 0 || (n < 0 && errno == EINTR && !interrupted()));
+  ::close(ends[0]);
+  if (interrupted()) ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+  const Json result = Json::try_parse(text).value_or(Json());
+  if (!result.is_object()) throw Error(ErrorCode::kInternal, "the process that measures died");
+  if (result.contains("error")) {
+    throw Error(static_cast<ErrorCode>(result["code"].get<int>()), result["error"].text());
+  }
+  return result;
+}
+
+void scale(const Program& program, const ScalingArguments& arguments) {
+  Json rows = Json::array();
+  for (const int num_envs : arguments.num_envs) {
+    say(fmt::format("training with {} envs\n", num_envs));
+    Json row = in_child(
+        [&] { return measured(run_of(program.registry, arguments, num_envs), arguments); });
+    const auto number = [&row](const char* key) { return row[key].get<double>(); };
+    const double first =
+        rows.empty() ? number("samples_per_s") : rows[0]["samples_per_s"].get<double>();
+    row["speedup"] = number("samples_per_s") / first;
+    rows.push_back(row);
+    if (arguments.json) continue;
+    if (rows.size() == 1) {
+      fmt::print("{:>6}{:>15}{:>11}{:>12}{:>10}{:>11}{:>11}{:>13}\n", "envs", "samples/epoch",
+                 "epoch s", "samples/s", "speed-up", "oracle s", "update s", "peak RSS MB");
+    }
+    fmt::print("{:>6}{:>15}{:>11.3f}{:>12.0f}{:>9.1f}x{:>11.3f}{:>11.3f}{:>13.0f}\n", num_envs,
+               row["samples_per_epoch"].get<int64_t>(), number("epoch_s"), number("samples_per_s"),
+               number("speedup"), number("oracle_s"), number("update_s"), number("peak_rss_mb"));
+    std::fflush(stdout);
+  }
+  if (!arguments.json) return;
+  const Json json = {
+      {"rows", rows}, {"recipe", arguments.recipe}, {"cpu", cpu_model()}, {"cores", cpu_count()}};
+  fmt::print("{}\n", json.dump());
+}
+
+}  // namespace
+
+void add_dvrp_scaling(Command& dvrp, Program& program) {
+  Command& command =
+      dvrp.add("scaling", "train with few and with many envs, and compare the speed");
+  auto arguments = std::make_shared<ScalingArguments>();
+  ScalingArguments& a = *arguments;
+  command.option("--num-envs", a.num_envs, "numbers of envs (default 1,64,256)")
+      .comma_separated()
+      .range(1, kMaxEnvs);
+  command.option("--epochs", a.iterations, "that are measured, at least (default 3)")
+      .range(1, 10'000);
+  command.option("--recipe", a.recipe, "whose hyper-parameters are used (default dvrp)");
+  command.option("--device", a.device, "of oracle and policy: cpu (default) or cuda")
+      .choices({"cpu", "cuda"});
+  command.option("--threads", a.threads, "default: all CPUs").range(1, 1024);
+  command.option("overrides", a.overrides, "key=value settings of the run");
+  command.flag("--json", a.json, "print one JSON object on stdout");
+  command.action([&program, arguments] { scale(program, *arguments); });
+}
+
+}  // namespace flotilla

@@ -1,0 +1,78 @@
+#include "flotilla/domains/dvrp/data/instance_file.h"
+
+#include <fmt/format.h>
+
+#include "flotilla/core/json_fields.h"
+
+namespace flotilla::dvrp {
+namespace {
+
+constexpr uint64_t kFormat = 1;
+constexpr size_t kMostRequests = 1000;
+
+Window window_in(const JsonFields& fields, const char* name) {
+  const Json& pair = fields.list(name);
+  if (pair.size() != 2 || !pair[0].is_number() || !pair[1].is_number()) fields.refuse_field(name);
+  const Window window{pair[0].get<float>(), pair[1].get<float>()};
+  // Written so that nothing passes that is no number.
+  const bool in_the_day = window.early >= 0 && window.early <= window.late && window.late <= kDay;
+  if (!in_the_day) fields.refuse(std::string(name) + ": a window outside of the day");
+  return window;
+}
+
+Json json_of(const Instance& instance) {
+  Json requests = Json::array();
+  for (const Request& request : instance.requests) {
+    requests.push_back({{"trip", request.trip + 1},
+                        {"pickup", {request.pickup.early, request.pickup.late}},
+                        {"dropoff", {request.dropoff.early, request.dropoff.late}}});
+  }
+  return {{"format", kFormat}, {"requests", std::move(requests)}};
+}
+
+}  // namespace
+
+std::string encode_instance(const Instance& instance) { return json_of(instance).dump(1) + "\n"; }
+
+std::string encode_full_instance(const Instance& instance) {
+  Json json = json_of(instance), windows = Json::array(), seconds = Json::array();
+  for (int from = 0; from < instance.nodes(); ++from) {
+    windows.push_back({instance.window(from).early, instance.window(from).late});
+    Json row = Json::array();
+    for (int to = 0; to < instance.nodes(); ++to) {
+      row.push_back(instance.city->seconds(instance.cell(from), instance.cell(to)));
+    }
+    seconds.push_back(std::move(row));
+  }
+  json["capacity"] = kCapacity;
+  json["windows"] = std::move(windows);
+  json["seconds"] = std::move(seconds);
+  return json.dump() + "\n";
+}
+
+Instance decode_instance(const std::string& text, const std::string& path, const Data& data) {
+  const Json json = parse_json(text, path);
+  const JsonFields fields(json, path);
+  if (fields.count("format") != kFormat) {
+    fields.refuse(
+        fmt::format("is of format {}, this program reads {}", fields.count("format"), kFormat));
+  }
+  const std::vector<Trip>& trips = data.travellers.trips;
+  Instance instance{.city = &data.city, .requests = {}};
+  for (const Json& each : fields.list("requests")) {
+    const JsonFields of(each, fmt::format("{}, request {}", path, instance.requests.size() + 1));
+    const uint64_t trip = of.count("trip");
+    if (trip < 1 || trip > trips.size()) {
+      of.refuse(fmt::format("there is no trip {}, there are {}", trip, trips.size()));
+    }
+    instance.requests.push_back({.trip = static_cast<int>(trip - 1),
+                                 .origin = trips[trip - 1].origin,
+                                 .destination = trips[trip - 1].destination,
+                                 .pickup = window_in(of, "pickup"),
+                                 .dropoff = window_in(of, "dropoff")});
+    if (instance.requests.size() > kMostRequests) fields.refuse("more than 1000 requests");
+  }
+  return instance;
+}
+
+}  // namespace flotilla::dvrp

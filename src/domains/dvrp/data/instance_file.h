@@ -1,0 +1,21 @@
+// Instances as files, to solve and to look at:
+//   {"format": 1, "requests": [{"trip": 17, "pickup": [430, 460], "dropoff": [455, 485]}, ...]}
+// A trip is the row of the data's table of trips, from 1; the windows may be shifted ones.
+#pragma once
+
+#include <string>
+
+#include "flotilla/domains/dvrp/data/instance.h"
+
+namespace flotilla::dvrp {
+
+std::string encode_instance(const Instance& instance);
+// The same on one line, with what a program needs that does not have the data, by node:
+//   "capacity": 8, "windows": [[0, 1440], ...] in minutes, "seconds": [[0, 612, ...], ...]
+// A reader takes these from its data, and does not look at them.
+std::string encode_full_instance(const Instance& instance);
+// Throws Error(kData) that names the file, the request and what is wrong. `data` must outlive the
+// instance.
+Instance decode_instance(const std::string& text, const std::string& path, const Data& data);
+
+}  // namespace flotilla::dvrp

@@ -1,0 +1,47 @@
+// What a negotiation saves, by a judge that had no part in it: days are negotiated with the oracle,
+// then routed anew by a referee, the granted requests and those that were asked for alike.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "flotilla/domains/dvrp/negotiation/ceiling.h"
+#include "flotilla/domains/dvrp/negotiation/days.h"
+#include "flotilla/domains/dvrp/oracle/evaluation.h"
+
+namespace flotilla::dvrp {
+
+// A mean over days, and half of its 95 % interval.
+struct Estimate {
+  double mean = 0, ci95 = 0;
+};
+// REQUIRES: two numbers or more.
+Estimate estimate(const std::vector<double>& numbers);
+
+struct Judged {
+  double cost = 0;                                // minutes, mean
+  Estimate saving_pct;                            // against no negotiation, of the same days
+  double acceptance = 0, acceptance_nonzero = 0;  // of all offers; of those of a shift, if any
+  double offered_nonzero = 0;                     // part of the requests that were offered a shift
+};
+
+struct Judgement {
+  double baseline = 0;  // minutes without negotiation, mean
+  Judged random, trained;
+  std::optional<Judged> ceiling;
+  Estimate above_random_pct;  // the trained saving less the random one, of the same days
+  double share() const { return trained.saving_pct.mean / ceiling->saving_pct.mean; }
+};
+
+struct JudgeOptions {
+  uint64_t seed = 9999;  // of the random offers, and of the referee's search
+  bool ceiling = true;
+  CeilingOptions search;
+};
+
+// The envs of `days` know what the policy needs them to know. `say` is told what is being done.
+Judgement judge(Days& days, const ActingPolicy& policy, const Referee& referee,
+                const JudgeOptions& options, ThreadPool& pool,
+                const std::function<void(const std::string&)>& say);
+
+}  // namespace flotilla::dvrp

@@ -1,0 +1,274 @@
+#include "flotilla/domains/dvrp/negotiation/negotiation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "flotilla/core/error.h"
+#include "flotilla/domains/dvrp/data/generate.h"
+#include "flotilla/domains/dvrp/negotiation/pricing.h"
+
+namespace flotilla::dvrp {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr float kFailureReward = -5000;
+
+// Made once for all environments of the program.
+std::shared_ptr<const Data> default_data() {
+  static const auto kData = std::make_shared<const Data>(generate_data({}));
+  return kData;
+}
+
+std::shared_ptr<const Data> data_of(const std::string& directory) {
+  if (directory.empty()) return default_data();
+  return std::make_shared<const Data>(read_data(directory));
+}
+
+// With trips that accept what the model says, so that decisions and advice agree.
+std::shared_ptr<const Data> accepting(std::shared_ptr<const Data> data, const std::string& model) {
+  if (model == "table") return data;
+  auto changed = std::make_shared<Data>(*data);
+  for (Trip& trip : changed->travellers.trips) {
+    if (model == "hard") {
+      trip.accepts = accepts_by_rule();
+    } else {
+      trip.accepts[static_cast<size_t>(trip.flexibility)] =
+          accepts_within(trip.earlier_minutes, trip.later_minutes);
+    }
+  }
+  return changed;
+}
+
+Negotiation::Observation observation_from(const std::string& name) {
+  if (name == "dense") return Negotiation::Observation::kDense;
+  if (name == "detours") return Negotiation::Observation::kDetours;
+  return name == "onehot" ? Negotiation::Observation::kOneHot : Negotiation::Observation::kList;
+}
+
+Negotiation::Reward reward_from(const std::string& name) {
+  if (name == "temporal") return Negotiation::Reward::kTemporal;
+  return name == "counterfactual" ? Negotiation::Reward::kCounterfactual
+                                  : Negotiation::Reward::kMarginal;
+}
+
+bool have_routes(const Negotiation::Prices& prices) {
+  return std::isfinite(prices.agent) && !std::isinf(prices.baseline) && !std::isinf(prices.plain);
+}
+
+}  // namespace
+
+Schema Negotiation::schema() {
+  Schema schema;
+  schema.text("data", "", "directory of the tables; empty: what `dvrp data` makes by default")
+      .integer("customers", 30, {1, kMostCustomers}, "requests of an episode")
+      .choice("acceptance", "table", {"table", "threshold", "hard"},
+              "who accepts what: by the table of decisions, by the minutes each trip bears, or by "
+              "the kind of flexibility alone")
+      .choice("observation", "list", {"list", "dense", "onehot", "detours"}, "what the policy sees")
+      .boolean("scale", true, "cells and minutes of list and dense as numbers from 0 to 1")
+      .choice("reward", "marginal", {"marginal", "temporal", "counterfactual"},
+              "what a step saves against the baseline, minus what it costs, or what its own shift "
+              "saves")
+      .number("kappa", 0.002, {0, 1000}, "price of a minute that a traveller gives way")
+      .choice("failure", "freeze", {"freeze", "penalty"},
+              "where no routes are found: the rest of the episode is left out, or it ends with "
+              "reward -5000")
+      .include("advice", AdviceOptions::schema())
+      .include("oracle", OracleOptions::schema());
+  return schema;
+}
+
+Negotiation::Negotiation(const Config& config)
+    : data_(accepting(data_of(config.get_text("data")), config.get_text("acceptance"))),
+      advisor_(data_->travellers),
+      customers_(static_cast<int>(config.get_integer("customers"))),
+      kappa_(config.get_number("kappa")),
+      scale_(config.get_boolean("scale")),
+      freezes_(config.get_text("failure") == "freeze"),
+      observation_(observation_from(config.get_text("observation"))),
+      reward_(reward_from(config.get_text("reward"))),
+      oracle_(OracleOptions::from(config.part("oracle", OracleOptions::schema()))) {
+  if (customers_ > data_->travellers.count) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("customers: expected at most {}, the travellers of the data, got {}",
+                            data_->travellers.count, customers_));
+  }
+  const AdviceOptions advice = AdviceOptions::from(config.part("advice", AdviceOptions::schema()));
+  advised_ = advice.types;
+  if (advised_ == AdviceOptions::Types::kLearnt) {
+    memory_ = std::make_unique<FlexibilityMemory>(data_->travellers, advice);
+  }
+  spec_.obs = observation_space();
+  spec_.action = ActionSpace::discrete(kActions);
+  spec_.metrics = {"cost",     "baseline_cost",    "saving_pct",
+                   "accepted", "accepted_nonzero", "offered_nonzero",
+                   "failed"};
+  spec_.headline = "saving_pct";
+  spec_.has_advice = true;
+}
+
+void Negotiation::reset(State& s, Rng& g) const {
+  std::array<int, kMostCustomers> memory;
+  TripDraw draw(data_->travellers, memory);
+  for (int i = 0; i < customers_; ++i) s.trips[static_cast<size_t>(i)] = draw.next(g);
+  s.luck = static_cast<float>(g.uniform());
+}
+
+Request Negotiation::asked(const State& s, int index) const {
+  const int trip = s.trips[static_cast<size_t>(index)];
+  return request_for(data_->travellers, trip);
+}
+
+Request Negotiation::granted(const State& s, int index) const {
+  return shifted(asked(s, index), shift_of(s.granted[static_cast<size_t>(index)]));
+}
+
+Instance Negotiation::fixed_requests(const State& s) const {
+  Instance instance{.city = &data_->city, .requests = {}};
+  for (int i = 0; i < s.fixed; ++i) instance.requests.push_back(granted(s, i));
+  return instance;
+}
+
+void Negotiation::keep_routes(State& s, const Routes& routes) const {
+  s.stops = 0;
+  const auto put = [&s](int node) {
+    s.stop[static_cast<size_t>(s.stops++)] = static_cast<uint16_t>(node);
+  };
+  for (const RouteView route : routes) {
+    if (route.empty()) continue;
+    for (const int node : route) put(node);
+    put(0);
+  }
+}
+
+Routes Negotiation::routes(const State& s) const {
+  Routes routes;
+  for (const uint16_t node : std::span(s.stop).first(static_cast<size_t>(s.stops))) {
+    if (node == 0) {
+      routes.end_route();
+    } else {
+      routes.add_node(node);
+    }
+  }
+  if (s.stops > 0 && s.stop[static_cast<size_t>(s.stops) - 1] != 0) routes.end_route();
+  return routes;
+}
+
+void Negotiation::prepare(State& s, ActionRow action, Rng&) const {
+  if (s.failed != 0) return;
+  const auto at = static_cast<size_t>(s.fixed);
+  const int offer = action.discrete();
+  const bool accepted = data_->travellers.trips[static_cast<size_t>(s.trips[at])].accepted(offer);
+  s.offered = offer;
+  s.granted[at] = static_cast<uint8_t>(accepted ? offer : kNoShift);
+  s.accepted += accepted;
+  s.shifts += offer != kNoShift;
+  s.shifted += accepted && offer != kNoShift;
+}
+
+std::unique_ptr<Stage<Negotiation::State>> Negotiation::make_stage(ThreadPool& pool) const {
+  return make_pricing(*this, make_router(pool), pool);
+}
+
+std::unique_ptr<Router> Negotiation::make_router(ThreadPool& pool) const {
+  return dvrp::make_router(oracle_, data_->city, pool);
+}
+
+float Negotiation::reward_of(const State& s) const {
+  const Prices& now = s.prices;
+  const Shift shift = shift_of(s.granted[static_cast<size_t>(s.fixed)]);
+  const double minutes = shift.pickup + shift.dropoff;
+  double saved = 0;
+  switch (reward_) {
+    case Reward::kMarginal:
+      saved = (now.baseline - s.baseline) - (now.agent - s.cost);
+      break;
+    case Reward::kTemporal:
+      saved = s.cost - now.agent;
+      break;
+    case Reward::kCounterfactual:
+      saved = now.plain - now.agent;
+      break;
+  }
+  return static_cast<float>(saved - kappa_ * minutes);
+}
+
+void Negotiation::remember(const State& s) const {
+  if (memory_ == nullptr) return;
+  const auto at = static_cast<size_t>(s.fixed);
+  const Trip& trip = data_->travellers.trips[static_cast<size_t>(s.trips[at])];
+  memory_->record({.traveller = trip.traveller,
+                   .trip = s.trips[at],
+                   .action = static_cast<uint16_t>(s.offered),
+                   .accepted = static_cast<uint16_t>(trip.accepted(s.offered))});
+}
+
+Outcome Negotiation::step(State& s, ActionRow, Rng& g) const {
+  s.luck = static_cast<float>(g.uniform());
+  if (s.failed == 0 && !have_routes(s.prices)) {
+    s.failed = 1;
+    if (!freezes_) return {.reward = kFailureReward, .terminated = true};
+  }
+  Outcome outcome{.valid = s.failed == 0};
+  if (outcome.valid) {
+    outcome.reward = reward_of(s);
+    s.cost = s.prices.agent;
+    s.baseline = s.prices.baseline;
+    ++s.fixed;
+  }
+  ++s.steps;
+  outcome.terminated = s.steps == customers_;
+  return outcome;
+}
+
+void Negotiation::advice(const State& s, MaskRow row) const {
+  std::ranges::fill(row, uint8_t{1});
+  if (advised_ == AdviceOptions::Types::kNone || s.fixed == customers_) return;
+  const int trip = s.trips[static_cast<size_t>(s.fixed)];
+  const Trip& asked = data_->travellers.trips[static_cast<size_t>(trip)];
+  const Flexibility type =
+      memory_ == nullptr ? asked.flexibility : memory_->type_of(asked.traveller, s.luck);
+  const std::bitset<kActions> allowed = advisor_.allowed(trip, type);
+  for (size_t action = 0; action < kActions; ++action) row[action] = allowed[action] ? 1 : 0;
+}
+
+void Negotiation::metrics(const State& s, MetricRow row) const {
+  std::ranges::fill(row, static_cast<float>(kNone));
+  row.back() = static_cast<float>(s.failed);
+  if (s.failed != 0) return;
+  const double saving = s.baseline > 0 ? 100 * (s.baseline - s.cost) / s.baseline : 0;
+  const double requests = s.fixed;
+  const auto put = [row](size_t i, double value) { row[i] = static_cast<float>(value); };
+  put(0, s.cost);
+  put(1, s.baseline);
+  put(2, std::isnan(s.baseline) ? kNone : saving);
+  put(3, s.accepted / requests);
+  put(4, s.shifted / requests);
+  put(5, s.shifts / requests);
+}
+
+bool Negotiation::valid(const State& s) const {
+  const auto between = [](int32_t value, int32_t low, int32_t high) {
+    return value >= low && value <= high;
+  };
+  const bool counters = between(s.steps, 0, customers_ - 1) && between(s.fixed, 0, s.steps) &&
+                        between(s.failed, 0, 1) && (s.failed != 0 || s.fixed == s.steps) &&
+                        between(s.accepted, 0, s.fixed + s.failed) &&
+                        between(s.shifts, 0, s.fixed + s.failed) &&
+                        between(s.shifted, 0, std::min(s.accepted, s.shifts));
+  const bool numbers = std::isfinite(s.cost) && !std::isinf(s.baseline) && s.luck >= 0 &&
+                       s.luck <= 1 && (reward_ != Reward::kMarginal || !std::isnan(s.baseline));
+  if (!counters || !numbers) return false;
+  const auto trips = static_cast<int32_t>(data_->travellers.trips.size());
+  for (size_t i = 0; i < static_cast<size_t>(customers_); ++i) {
+    if (!between(s.trips[i], 0, trips - 1)) return false;
+    if (i < static_cast<size_t>(s.fixed) && s.granted[i] >= kActions) return false;
+  }
+  if (!wants_routes() || s.failed != 0) return true;
+  return between(s.stops, 0, kMostStops) && fault_of(fixed_requests(s), routes(s)).empty();
+}
+
+}  // namespace flotilla::dvrp

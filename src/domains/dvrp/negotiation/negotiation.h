@@ -1,0 +1,109 @@
+// Negotiation as an environment: travellers ask for rides one after the other; each is offered a
+// pickup that is earlier and a drop-off that is later, takes it or not, and all requests so far are
+// routed anew. docs/dvrp-environment.md: observations, rewards, keys.
+//
+// The routes of all envs are made in one call of a router, between prepare() and step(). The
+// baseline, which offers nothing, is routed in the same call, from the same trips.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <memory>
+#include <vector>
+
+#include "flotilla/domains/dvrp/data/instance.h"
+#include "flotilla/domains/dvrp/flexibility/memory.h"
+#include "flotilla/domains/dvrp/oracle/options.h"
+#include "flotilla/env/env.h"
+
+namespace flotilla::dvrp {
+
+constexpr int kMostStops = 3 * kMostCustomers;  // of all routes, with an end behind each
+
+class Negotiation {
+ public:
+  // What the requests of a step cost, in minutes. Infinity: no routes were found.
+  struct Prices {
+    double agent = 0;     // with the shifts that were accepted
+    double baseline = 0;  // without any; NaN: not wanted at this step
+    double plain = 0;     // without that of the last request; NaN: not wanted
+  };
+
+  struct State {
+    double cost, baseline;  // minutes, of the fixed requests
+    Prices prices;          // of the step under way
+    int32_t fixed;          // requests with their offers made
+    int32_t steps;          // of the episode; more than `fixed` once it has failed
+    // Offers accepted; other than to shift nothing; both.
+    int32_t accepted, shifts, shifted;
+    int32_t offered;                              // the action of the step under way
+    float luck;                                   // draws what the next traveller is taken for
+    int32_t failed;                               // no routes were found: nothing moves any more
+    std::array<int32_t, kMostCustomers> trips;    // in the order of the requests
+    std::array<uint8_t, kMostCustomers> granted;  // the action that holds: kNoShift unless accepted
+    // The routes of the fixed requests, a 0 behind each, where the observation shows them.
+    int32_t stops;
+    std::array<uint16_t, kMostStops> stop;
+  };
+
+  enum class Observation : uint8_t { kList, kDense, kOneHot, kDetours };
+  enum class Reward : uint8_t { kMarginal, kTemporal, kCounterfactual };
+
+  static Schema schema();
+  explicit Negotiation(const Config& config);
+
+  const EnvSpec& spec() const { return spec_; }
+  void reset(State& s, Rng& g) const;
+  void prepare(State& s, ActionRow action, Rng& g) const;
+  std::unique_ptr<Stage<State>> make_stage(ThreadPool& pool) const;
+  Outcome step(State& s, ActionRow action, Rng& g) const;
+  void observe(const State& s, ObsRow row) const;
+  // Advice: the env takes any offer.
+  void advice(const State& s, MaskRow row) const;
+  void metrics(const State& s, MetricRow row) const;
+  EnvMemory* memory() const { return memory_.get(); }
+  bool valid(const State& s) const;
+
+  const Data& data() const { return *data_; }
+  int customers() const { return customers_; }
+  // The request as it was made, and as it stands after the answer.
+  Request asked(const State& s, int index) const;
+  Request granted(const State& s, int index) const;
+  bool wants_baseline(const State& s) const {
+    return reward_ == Reward::kMarginal || s.fixed + 1 == customers_;
+  }
+  bool wants_routes() const { return observation_ == Observation::kDetours; }
+  void keep_routes(State& s, const Routes& routes) const;
+  Routes routes(const State& s) const;
+  // The fixed requests as they stand.
+  Instance fixed_requests(const State& s) const;
+  // What the offers of the step under way were answered, if anybody learns from it.
+  void remember(const State& s) const;
+  bool wants_plain() const { return reward_ == Reward::kCounterfactual; }
+
+ protected:
+  // The router that the keys under `oracle` name.
+  std::unique_ptr<Router> make_router(ThreadPool& pool) const;
+
+ private:
+  ObsSpace observation_space() const;
+  float reward_of(const State& s) const;
+  void observe_rows(const State& s, std::span<float> out) const;
+  void observe_one_hot(const State& s, std::span<float> out) const;
+  void observe_detours(const State& s, std::span<float> out) const;
+  void write_row(const Request& request, std::span<float> out) const;
+
+  EnvSpec spec_;
+  std::shared_ptr<const Data> data_;  // its trips accept what the acceptance model says
+  Advisor advisor_;
+  AdviceOptions::Types advised_;
+  std::unique_ptr<FlexibilityMemory> memory_;  // where types are learnt
+  int customers_;
+  double kappa_;
+  bool scale_, freezes_;
+  Observation observation_;
+  Reward reward_;
+  OracleOptions oracle_;
+};
+
+}  // namespace flotilla::dvrp

@@ -1,0 +1,342 @@
+#include "flotilla/env/slot_vec_env.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+
+#include "flotilla/core/log.h"
+#include "flotilla/core/text.h"
+
+namespace flotilla {
+namespace {
+
+// One more crash bundle tells nothing new after this many.
+constexpr int kMaxBundles = 20;
+
+const char* outcome_of(OnFailure policy, bool repeated) {
+  if (repeated) return "the step was repeated";
+  return policy == OnFailure::kRestart ? "a new episode was begun" : "the env was dropped";
+}
+
+// Whole cache lines of flags where there are enough envs to give every part some.
+int span_alignment(int envs, int parts) { return envs >= 32 * parts ? 16 : 1; }
+
+}  // namespace
+
+Span group_span(int num_envs, int groups, int group) {
+  return part_of({0, num_envs}, group, groups, span_alignment(num_envs, groups));
+}
+
+Span lane_span(Span group, int lanes, int lane) {
+  return part_of(group, lane, lanes, span_alignment(group.size(), lanes));
+}
+
+SlotVecEnv::SlotVecEnv(const EnvType& type, const Config& config, const VecOptions& options)
+    : env_name_(type.name),
+      config_yaml_(config.to_yaml()),
+      options_(options),
+      loop_(type.make_loop(config, options.time_limit)),
+      crash_dir_(options.crash_dir) {}
+
+void SlotVecEnv::allocate(ArenaLayout layout, Arena::Backing backing, int lanes, int banks) {
+  const auto n = static_cast<size_t>(num_envs());
+  lane_count_ = lanes;
+  banks_ = layout.add<std::byte>("slots", static_cast<size_t>(banks), n * loop_->slot_bytes());
+  lanes_ = layout.add<Lane>("lanes", static_cast<size_t>(lanes), kMaxGroups);
+  notes_ = layout.add<FailureNote>("notes", 1, n);
+  arena_ = std::make_unique<Arena>(layout, backing);
+  for (int i = 0; i < lanes; ++i) {
+    for (int g = 0; g < kMaxGroups; ++g) new (&lane(i, g)) Lane;
+  }
+  action_log_ = ActionLog(spec(), num_envs());
+}
+
+Lane& SlotVecEnv::lane(int index, int group) const {
+  return arena_->view(lanes_).row(static_cast<size_t>(index))[group];
+}
+
+int SlotVecEnv::group_of(int env) const {
+  int index = 0;
+  while (env >= group(index).end) ++index;
+  return index;
+}
+
+SlotHeader& SlotVecEnv::slot_header(std::byte* bank, int env) const {
+  // Every loop's slot begins with its header.
+  return *reinterpret_cast<SlotHeader*>(bank + static_cast<size_t>(env) * loop_->slot_bytes());
+}
+
+void SlotVecEnv::reset(uint64_t seed, const StepView& out) {
+  check_idle("reset");
+  check_view(out);
+  seed_ = seed;
+  dropped_ = 0;
+  out_of_service_ = false;
+  const size_t first_failure = failures_.size();
+  for (int g = 0; g < groups(); ++g) {
+    steps_[g] = 0;
+    const Span envs = group(g);
+    for (int env = envs.begin; env < envs.end; ++env) {
+      // What failed before has no part in what follows.
+      slot_header(current_bank(g), env).status = SlotStatus::kLive;
+      slot_header(current_bank(g), env).failures = 0;
+    }
+    const Request request{.op = Request::Op::kReset,
+                          .group = g,
+                          .seed = seed,
+                          .actions = {},
+                          .view = out,
+                          .actor = {}};
+    in_flight_[g] = request;
+    start_request(request);
+    complete(request);
+  }
+  is_reset_ = true;
+  throw_if_over(first_failure);
+}
+
+void SlotVecEnv::begin(int group_index, ActionView actions, const StepView& out, Actor actor) {
+  if (!is_reset_) throw Error(ErrorCode::kUsage, "begin() before reset()");
+  if (group_index < 0 || group_index >= groups()) {
+    throw Error(ErrorCode::kUsage, fmt::format("no group {} of {}", group_index, groups()));
+  }
+  if (busy_[group_index]) throw Error(ErrorCode::kUsage, "begin() again before wait()");
+  check_view(out);
+  check_actions_place(actions);
+  Request& request = in_flight_[group_index];
+  request = {.op = Request::Op::kStep,
+             .group = group_index,
+             .seed = seed_,
+             .actions = actions,
+             .view = out,
+             .actor = actor,
+             .step = steps_[group_index]};
+  if (actor.act == nullptr || !acts_in_parts()) {
+    act(request, 0, group(group_index));
+    request.actor = {};
+  }
+  ++steps_[group_index];
+  start_request(request);
+  busy_[group_index] = true;
+}
+
+void SlotVecEnv::act(const Request& request, int part, Span envs) {
+  if (request.actor.act != nullptr) request.actor.act(request.actor.context, part, envs);
+  check_actions(spec(), envs, request.actions, first_env());
+  action_log_.record(request.step, envs, request.actions);
+}
+
+void SlotVecEnv::wait(int group_index) {
+  if (group_index < 0 || group_index >= groups() || !busy_[group_index]) {
+    throw Error(ErrorCode::kUsage, "wait() without begin()");
+  }
+  const size_t first_failure = failures_.size();
+  busy_[group_index] = false;
+  complete(in_flight_[group_index]);
+  if (failures_.size() != first_failure) throw_if_over(first_failure);
+}
+
+void SlotVecEnv::complete(const Request& request) {
+  finish_request(request);
+  for (int i = 0; i < lane_count_; ++i) {
+    if (lane(i, request.group).failures.load(std::memory_order_relaxed) > 0) {
+      return collect_notes(request);
+    }
+  }
+}
+
+void SlotVecEnv::collect_notes(const Request& request) {
+  for (int i = 0; i < lane_count_; ++i) lane(i, request.group).failures.store(0);
+  const Span envs = group(request.group);
+  for (int env = envs.begin; env < envs.end; ++env) {
+    FailureNote& note = notes()[env];
+    if (note.count == 0) continue;
+    out_of_service_ |= note.out_of_service;
+    restarts_ += static_cast<int>(note.count) - 1;  // report() counts the last
+    report(env, note, std::string("threw: ") + note.what, false);
+    note = FailureNote{};
+  }
+}
+
+void SlotVecEnv::report(int env, const FailureNote& note, const std::string& cause, bool repeated) {
+  FailureReport failure{.env_name = env_name_,
+                        .env = env < 0 ? env : first_env() + env,
+                        .seed = seed_,
+                        .episode = note.episode,
+                        .step = note.length,
+                        .phase = note.phase == Phase::kReset ? "reset" : "step",
+                        .action = "-",
+                        .cause = cause,
+                        .repeated = repeated,
+                        .bundle = ""};
+  if (env >= 0) {
+    const Request& request = in_flight_[group_of(env)];
+    const bool has_action = note.phase == Phase::kStep && request.op == Request::Op::kStep;
+    if (has_action) failure.action = describe_action(spec(), request.actions, env);
+    if (!repeated) write_bundle(failure, note, env);
+  }
+  if (options_.on_failure == OnFailure::kRestart || repeated) ++restarts_;
+  if (options_.on_failure == OnFailure::kDrop && !repeated) ++dropped_;
+  // With `stop`, the exception that follows says it all.
+  if (options_.on_failure != OnFailure::kStop) {
+    log::warn(failure.message(), {{"outcome", outcome_of(options_.on_failure, repeated)}});
+  }
+  failures_.push_back(std::move(failure));
+}
+
+void SlotVecEnv::write_bundle(FailureReport& failure, const FailureNote& note, int env) {
+  if (crash_dir_.empty() || bundles_ >= kMaxBundles) return;
+  CrashBundle bundle{.env_name = env_name_,
+                     .config_yaml = config_yaml_,
+                     .spec_sha256 = spec().sha256(),
+                     .time_limit = options_.time_limit,
+                     .seed = seed_,
+                     .env = stream_of_row(env),  // it had the numbers of this one
+                     .episode = note.episode,
+                     .episode_start = note.episode_start,
+                     .steps_lost = 0,
+                     .actions = {},
+                     .cause = failure.cause};
+  if (note.phase == Phase::kStep) {
+    const uint64_t wanted = uint64_t{note.length} + 1;
+    bundle.actions = action_log_.last(env, steps_[group_of(env)], wanted);
+    bundle.steps_lost = wanted - bundle.actions.size();
+  }
+  const std::string path = fmt::format("{}/{}-seed{}-env{}-episode{}.json", crash_dir_, env_name_,
+                                       seed_, failure.env, note.episode);
+  try {
+    std::filesystem::create_directories(crash_dir_);
+    bundle.write(path);
+    failure.bundle = path;
+    ++bundles_;
+  } catch (const std::exception& error) {
+    log::error("no crash bundle was written", {{"cause", error.what()}});
+  }
+}
+
+void SlotVecEnv::throw_if_over(size_t first_failure) const {
+  if (failures_.size() == first_failure) return;
+  const FailureReport& first = failures_[first_failure];
+  if (options_.on_failure == OnFailure::kStop) throw EnvFailure(first, "");
+  if (out_of_service_) throw EnvFailure(first, "; it could not be restarted");
+  require_restart_budget();
+  if (dropped_ == num_envs()) throw EnvFailure(first, "; no environment is left");
+}
+
+void SlotVecEnv::throw_last_failure(const std::string& consequence) const {
+  throw EnvFailure(failures_.back(), consequence);
+}
+
+void SlotVecEnv::require_restart_budget() const {
+  if (options_.on_failure == OnFailure::kStop || restarts_ <= options_.restart_budget) return;
+  throw_last_failure(fmt::format("; the restart budget of {} is used up", options_.restart_budget));
+}
+
+void SlotVecEnv::check_idle(const char* operation) const {
+  for (int g = 0; g < groups(); ++g) {
+    if (busy_[g]) {
+      throw Error(ErrorCode::kUsage, fmt::format("{}() while group {} steps", operation, g));
+    }
+  }
+}
+
+void SlotVecEnv::check_view(const StepView& view) const {
+  const auto n = static_cast<size_t>(num_envs());
+  const bool inside =
+      arena_->contains(view.obs, n * spec().obs.row_bytes()) &&
+      arena_->contains(view.reward, n * sizeof(float)) && arena_->contains(view.terminated, n) &&
+      arena_->contains(view.truncated, n) && arena_->contains(view.valid, n) &&
+      arena_->contains(view.final_obs, n * spec().obs.row_bytes()) &&
+      arena_->contains(view.episode_return, n * sizeof(float)) &&
+      arena_->contains(view.episode_length, n * sizeof(int32_t)) &&
+      arena_->contains(view.metrics, n * spec().metrics.size() * sizeof(float)) &&
+      std::ranges::all_of(std::array{view.mask, view.advice}, [&](const uint8_t* choices) {
+        return choices == nullptr || arena_->contains(choices, n * spec().action.mask_size());
+      });
+  if (!inside) throw Error(ErrorCode::kUsage, "a step view does not lie in this VecEnv's arena");
+}
+
+void SlotVecEnv::check_actions_place(ActionView actions) const {
+  const size_t bytes = static_cast<size_t>(num_envs()) * spec().action.dims() * sizeof(int32_t);
+  if (!arena_->contains(actions.data, bytes)) {
+    throw Error(ErrorCode::kUsage, "the actions do not lie in this VecEnv's arena");
+  }
+}
+
+void SlotVecEnv::save(Writer& writer) const {
+  check_idle("save");
+  if (!is_reset_) throw Error(ErrorCode::kUsage, "save() before reset()");
+  writer.text("env", env_name_);
+  writer.text("spec_sha256", spec().sha256());
+  writer.u64("num_envs", static_cast<uint64_t>(num_envs()));
+  writer.u64("slot_bytes", loop_->slot_bytes());
+  writer.u64("seed", seed_);
+  const size_t slot_bytes = loop_->slot_bytes();
+  for (int g = 0; g < groups(); ++g) {
+    const Span envs = group(g);
+    for (int env = envs.begin; env < envs.end; ++env) {
+      const std::byte* slot = current_bank(g) + static_cast<size_t>(env) * slot_bytes;
+      writer.bytes("slot", {slot, slot_bytes});
+    }
+  }
+  if (memory() != nullptr) memory()->save(writer);
+}
+
+void SlotVecEnv::observe(const StepView& out) const {
+  check_idle("observe");
+  for (int g = 0; g < groups(); ++g) loop_->observe(group(g), current_bank(g), out);
+}
+
+void SlotVecEnv::load(Reader& reader, const StepView& out) {
+  check_idle("load");
+  check_view(out);
+  const auto expect = [](bool same, const std::string& what) {
+    if (!same) throw Error(ErrorCode::kData, "saved environments differ from these: " + what);
+  };
+  const std::string name = reader.text("env");
+  expect(name == env_name_, fmt::format("{} was saved, this is '{}'", in_quotes(name), env_name_));
+  expect(reader.text("spec_sha256") == spec().sha256(), "another spec of '" + env_name_ + "'");
+  const uint64_t count = reader.u64("num_envs");
+  expect(count == static_cast<uint64_t>(num_envs()),
+         fmt::format("{} were saved, these are {}", count, num_envs()));
+  const size_t slot_bytes = loop_->slot_bytes();
+  expect(reader.u64("slot_bytes") == slot_bytes, "states of another size");
+  const uint64_t seed = reader.u64("seed");
+
+  // Everything is read and checked before anything is changed.
+  std::vector<std::byte> slots(count * slot_bytes);
+  for (size_t env = 0; env < count; ++env) {
+    std::byte* slot = slots.data() + env * slot_bytes;
+    reader.bytes_into("slot", {slot, slot_bytes});
+    SlotHeader header;
+    std::memcpy(static_cast<void*>(&header), slot, sizeof(header));
+    const bool known = header.status <= SlotStatus::kDropped;
+    expect(known && loop_->valid_state(slot), fmt::format("the state of env {} is damaged", env));
+    const auto stream = static_cast<uint64_t>(stream_of_row(static_cast<int>(env)));
+    expect(header.rng.stream() == stream_of(Purpose::kEnv, stream),
+           fmt::format("the random numbers of env {} are those of another", env));
+  }
+  if (memory() != nullptr) memory()->load(reader);
+  seed_ = seed;
+  dropped_ = 0;
+  out_of_service_ = false;
+  for (int env = 0; env < num_envs(); ++env) {
+    dropped_ += slot_header(slots.data(), env).status == SlotStatus::kDropped;
+  }
+  for (int g = 0; g < groups(); ++g) {
+    const Span envs = group(g);
+    const size_t first = static_cast<size_t>(envs.begin) * slot_bytes;
+    std::memcpy(current_bank(g) + first, slots.data() + first,
+                static_cast<size_t>(envs.size()) * slot_bytes);
+    loop_->observe(envs, current_bank(g), out);
+    steps_[g] = 0;
+  }
+  is_reset_ = true;
+}
+
+std::vector<FailureReport> SlotVecEnv::take_failures() { return std::exchange(failures_, {}); }
+
+}  // namespace flotilla

@@ -1,0 +1,111 @@
+#include "flotilla/env/vec_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "flotilla/core/error.h"
+#include "flotilla/core/system.h"
+
+namespace flotilla {
+namespace {
+
+Backend backend_from(const std::string& name) {
+  if (name == "threads") return Backend::kThreads;
+  return name == "processes" ? Backend::kProcesses : Backend::kSerial;
+}
+
+OnFailure on_failure_from(const std::string& name) {
+  if (name == "restart") return OnFailure::kRestart;
+  return name == "drop" ? OnFailure::kDrop : OnFailure::kStop;
+}
+
+}  // namespace
+
+Schema VecOptions::schema() {
+  Schema schema;
+  schema
+      .choice("backend", "serial", {"serial", "threads", "processes"},
+              "where environments are stepped")
+      .execution()
+      .integer("num_envs", 1, {1, kMaxEnvs}, "environments stepped together")
+      .integer("replicas", 1, {1, kMaxEnvs},
+               "envs in a row that have the same random numbers, and differ by their actions alone")
+      .integer("groups", 1, {0, kMaxGroups},
+               "parts that step in turn: 2 is double buffering; 0: chosen where it pays")
+      .execution()
+      .integer("threads", 0, {0, 1024}, "threads of the threads back end; 0: one per CPU")
+      .execution()
+      .integer("workers", 0, {0, 1024}, "workers of the processes back end; 0: one per CPU")
+      .execution()
+      .choice("start_method", "spawn", {"spawn", "fork"}, "how worker processes are started")
+      .execution()
+      .choice("on_env_failure", "stop", {"stop", "restart", "drop"},
+              "stop the run, give the env a new episode, or go on without it")
+      .integer("restart_budget", 100, {0, 1'000'000'000}, "restarts before the run stops")
+      .number("step_timeout_s", 60, {0.01, 86400}, "seconds without progress that count as hung")
+      .execution()
+      .number("start_timeout_s", 60, {0.01, 86400}, "seconds a worker may take to come up")
+      .execution()
+      .text("crash_dir", kDefaultCrashDir, "directory of crash bundles; empty: none")
+      .execution();
+  return schema;
+}
+
+VecOptions VecOptions::from(const Config& config) {
+  VecOptions options;
+  options.backend = backend_from(config.get_text("backend"));
+  options.num_envs = static_cast<int>(config.get_integer("num_envs"));
+  options.replicas = static_cast<int>(config.get_integer("replicas"));
+  options.groups = std::max(1, static_cast<int>(config.get_integer("groups")));
+  options.threads = static_cast<int>(config.get_integer("threads"));
+  options.workers = static_cast<int>(config.get_integer("workers"));
+  options.start_method =
+      config.get_text("start_method") == "fork" ? StartMethod::kFork : StartMethod::kSpawn;
+  options.on_failure = on_failure_from(config.get_text("on_env_failure"));
+  options.restart_budget = static_cast<int>(config.get_integer("restart_budget"));
+  options.step_timeout_s = config.get_number("step_timeout_s");
+  options.start_timeout_s = config.get_number("start_timeout_s");
+  options.crash_dir = config.get_text("crash_dir");
+  if (options.threads == 0) options.threads = std::min(cpu_count(), options.num_envs);
+  if (options.workers == 0) options.workers = std::min(cpu_count(), options.num_envs);
+  return options;
+}
+
+void VecOptions::validate() const {
+  const auto in_range = [](const char* name, int value, int high) {
+    if (value < 1 || value > high) {
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("{}: expected an integer from 1 to {}, got {}", name, high, value));
+    }
+  };
+  in_range("num_envs", num_envs, kMaxEnvs);
+  in_range("replicas", replicas, kMaxEnvs);
+  if (first_env < 0 || first_env > kMaxEnvNumber - num_envs) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("first_env: expected an integer from 0 to {}, got {}",
+                            kMaxEnvNumber - num_envs, first_env));
+  }
+  in_range("groups", groups, std::min(kMaxGroups, num_envs));
+  in_range("threads", threads, 1024);
+  for (const double seconds : {step_timeout_s, start_timeout_s}) {
+    if (!(seconds > 0)) throw Error(ErrorCode::kUsage, "a timeout must be longer than 0 s");
+  }
+  if (backend != Backend::kProcesses) return;
+  in_range("workers", workers, std::min(1024, num_envs));
+  if (start_method == StartMethod::kFork && !worker_command.empty()) {
+    throw Error(ErrorCode::kUsage, "start_method: expected spawn, for workers are another program");
+  }
+}
+
+void VecOptions::validate_for(const EnvType& type) const {
+  if (!type.batched) return;
+  const auto refuse = [&type](const std::string& what) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{}: the environments of '{}' step all together", what, type.name));
+  };
+  if (backend == Backend::kProcesses) refuse("backend: expected serial or threads, not processes");
+  if (groups > 1) refuse("groups: expected 1, not 2");
+}
+
+}  // namespace flotilla

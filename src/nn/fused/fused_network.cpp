@@ -1,0 +1,62 @@
+#include "flotilla/nn/fused/fused_network.h"
+
+#include "flotilla/core/rng.h"
+
+namespace flotilla::fused {
+
+FusedNetwork::FusedNetwork(std::shared_ptr<const Layout> layout, const Kernels& kernels,
+                           const ObsNormaliser& normaliser, int parts)
+    : layout_(std::move(layout)),
+      kernels_(kernels),
+      normaliser_(normaliser),
+      params_(plan().params),
+      derived_(plan().derived) {
+  make_work(parts);
+}
+
+FusedNetwork::FusedNetwork(const FusedNetwork& other, const ObsNormaliser& normaliser)
+    : FusedNetwork(other.layout_, other.kernels_, normaliser,
+                   static_cast<int>(other.work_.size())) {
+  params_.copy_from(other.params_);
+  derived_.copy_from(other.derived_);
+}
+
+Implementation FusedNetwork::implementation() const {
+  const bool bf16 = layout_->spec().precision == Precision::kBf16;
+  return {.kind = "fused", .name = std::string("fused ") + kernels_.name + (bf16 ? " bf16" : "")};
+}
+
+void FusedNetwork::act(int part, const ActRows& rows, const Draw& draw) const {
+  require_host(rows.memory);
+  const ActCall call{.count = rows.count,
+                     .first_env = rows.first_env,
+                     .obs = rows.obs,
+                     .mask = rows.mask,
+                     .action = rows.action,
+                     .latent = rows.latent,
+                     .logprob = rows.logprob,
+                     .value = rows.value,
+                     .seed = draw.seed,
+                     .stream = stream_of(Purpose::kPolicy, draw.step),
+                     .epsilon = draw.epsilon,
+                     .greedy = draw.greedy};
+  kernels_.act(view(), call, work(part));
+}
+
+void FusedNetwork::value(int part, const std::byte* obs, int count, float* out) const {
+  kernels_.value(view(), obs, count, out, work(part));
+}
+
+Network FusedNetwork::view() const {
+  return {&plan(), params_.data(), derived_.data(), normaliser_.mean(), normaliser_.scale()};
+}
+
+void FusedNetwork::make_work(int parts) {
+  while (static_cast<int>(work_.size()) < parts) {
+    work_.push_back(std::make_unique<Floats>(plan().work_floats));
+  }
+}
+
+void FusedNetwork::derive() { kernels_.derive(plan(), params_.data(), derived_.data()); }
+
+}  // namespace flotilla::fused

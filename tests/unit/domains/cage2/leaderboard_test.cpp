@@ -1,0 +1,91 @@
+// The settings of the leaderboard, against games that are played one by one.
+#include "flotilla/domains/cage2/leaderboard.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "flotilla/domains/cage2/cage2_env.h"
+#include "flotilla/domains/cage2/defender.h"
+#include "support/source_dir.h"
+
+namespace flotilla::cage2 {
+namespace {
+
+namespace fs = std::filesystem;
+
+PolicyFile asset() {
+  return read_policy_file(fs::path(test::source_dir()) / "assets/cage2/model.safetensors");
+}
+
+double played_alone(const Cage2& env, const Policy& policy, int steps, Rng rng) {
+  std::vector<float> obs(env.spec().obs.elements());
+  std::vector<uint8_t> mask(env.spec().action.mask_size());
+  State state{};
+  env.reset(state, rng);
+  for (int i = 0; i < steps; ++i) {
+    env.observe(state, {obs.data(), obs.size()});
+    env.mask(state, mask);
+    int32_t choice = 0;
+    std::byte* out = std::as_writable_bytes(std::span(&choice, 1)).data();
+    policy.act(0,
+               {.count = 1,
+                .obs = std::as_bytes(std::span(obs)).data(),
+                .mask = mask.data(),
+                .action = out,
+                .latent = out},
+               {.greedy = true});
+    env.step(state, ActionRow(&choice), rng);
+  }
+  return -state.cost / 10.0;
+}
+
+Score score_of(const std::vector<double>& rewards) {
+  const auto n = static_cast<double>(rewards.size());
+  double sum = 0, squares = 0;
+  for (const double reward : rewards) {
+    sum += reward;
+    squares += reward * reward;
+  }
+  return {.mean = sum / n, .error = std::sqrt((squares - sum * sum / n) / (n - 1) / n)};
+}
+
+TEST(Leaderboard, IsMadeOfGamesPlayedOneByOne) {
+  const PolicyFile file = asset();
+  const Defender defender = defender_of(file);
+  // More than play at once, or other rules and another seed.
+  for (const LeaderboardOptions& options :
+       {LeaderboardOptions{.episodes = 130, .legacy = true, .seed = 0},
+        LeaderboardOptions{.episodes = 5, .legacy = false, .seed = 7}}) {
+    const Leaderboard board = play_leaderboard(file, options);
+    ASSERT_EQ(board.settings.size(), size_t{kSettings});
+    double total = 0, variance = 0;
+    uint64_t game = 0;
+    for (size_t i = 0; i < kSettings; ++i) {
+      SCOPED_TRACE(kSettingNames[i]);
+      Config config = defender.config;
+      config.set("version", options.legacy ? "legacy" : "head");
+      config.set("red", std::vector<std::string>{"bline", "meander", "sleep"}[i % 3]);
+      config.set("green", "false");
+      config.set("alignment", "none");
+      const Cage2 env(config);
+      std::vector<double> rewards;
+      for (int k = 0; k < options.episodes; ++k) {
+        rewards.push_back(played_alone(env, *defender.policy, std::vector{30, 50, 100}[i / 3],
+                                       Rng(options.seed, stream_of(Purpose::kEnv, game++))));
+      }
+      const Score expected = score_of(rewards);
+      EXPECT_NEAR(board.settings[i].mean, expected.mean, 1e-9);
+      EXPECT_NEAR(board.settings[i].error, expected.error, 1e-6);
+      total += expected.mean;
+      variance += expected.error * expected.error;
+    }
+    EXPECT_NEAR(board.total.mean, total, 1e-9);
+    EXPECT_NEAR(board.total.error, std::sqrt(variance), 1e-6);
+    EXPECT_LT(board.total.mean, -10);
+  }
+}
+
+}  // namespace
+}  // namespace flotilla::cage2
