@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <map>
-#include <optional>
 #include <tuple>
 
 #include "flotilla/core/error.h"

@@ -47,8 +47,8 @@ TEST_P(PolicyFacesTest, EvaluatesWhatALossSees) {
 constexpr int kLength = 9;
 
 // The value of every row is to become what the rows behind it in its sequence are worth, and its
-// action likelier by that: nothing of it can be told from one row. With `length` 1 it tells the
-// slopes that it was given when the sequences were whole.
+// action likelier by that: nothing of it can be told from one row. It remembers the
+// slopes it gave.
 class Chain : public Objective {
  public:
   explicit Chain(size_t rows) : slopes_(3 * rows) {}
