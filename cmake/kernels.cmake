@@ -17,8 +17,8 @@ function(flotilla_kernels folder)
   # They share no templates of the standard library with the rest: those would be for one CPU.
   file(GLOB_RECURSE kernels ${here}/kernel_*.cpp)
   set_source_files_properties(${kernels} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-  if(FLOTILLA_SANITIZE) # its checks of every number would take minutes to compile
-    list(APPEND flags -fno-sanitize=undefined)
+  if(FLOTILLA_SANITIZE) # more optimisation or checks of every number would take minutes to compile
+    list(APPEND flags -O1 -fno-sanitize=undefined)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     list(APPEND flags -Wno-maybe-uninitialized) # of its own intrinsics
