@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "flotilla/cli/commands.h"
+#include "flotilla/core/directory.h"
 #include "flotilla/core/error.h"
-#include "flotilla/core/file.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/text.h"
 #include "flotilla/report/run_figures.h"
@@ -17,18 +17,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // Beside the metrics.
-std::string default_folder(const RunData& run) {
-  const fs::path path(run.path);
-  return ((run.from_csv ? path.parent_path() : path) / "plots").string();
-}
-
-void make_folder(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (!error && fs::is_directory(path, error)) return;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("cannot make the folder {}: {}", in_quotes(path),
-                          error ? error.message() : "a file of that name is there"));
+Directory default_folder(const RunData& run) {
+  const std::string parent = fs::path(run.path).parent_path().string();
+  if (!run.from_csv) return Directory(run.path).make_folder("plots");
+  return Directory(parent.empty() ? "." : parent).make_folder("plots");
 }
 
 void plot(const std::string& path, const std::string& out, bool json) {
@@ -41,12 +33,11 @@ void plot(const std::string& path, const std::string& out, bool json) {
   if (figures.empty()) {
     throw Error(ErrorCode::kData, in_quotes(path) + " has no metric that can be drawn");
   }
-  const std::string folder = out.empty() ? default_folder(run) : out;
-  make_folder(folder);
+  const Directory folder = out.empty() ? default_folder(run) : Directory::make(out);
   Json files = Json::array();
   for (const auto& [name, figure] : figures) {
-    const std::string file = (fs::path(folder) / name).string();
-    write_file_atomically(file, render_svg(figure));
+    const std::string file = folder.path(name);
+    folder.write(name, render_svg(figure));
     files.push_back(file);
     if (!json) fmt::print("{}\n", file);
   }

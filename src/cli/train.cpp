@@ -9,7 +9,6 @@
 #include "flotilla/command/run_arguments.h"
 #include "flotilla/command/status_line.h"
 #include "flotilla/core/error.h"
-#include "flotilla/core/file.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/log.h"
 #include "flotilla/core/system.h"
@@ -20,8 +19,6 @@
 
 namespace flotilla {
 namespace {
-
-constexpr size_t kMaxSummary = 1u << 20u;
 
 // "  saving_pct 2.41 +- 0.30" of the episodes that ended last, where people watch such a number.
 std::string headline_of(const EnvSpec& env, const Progress& progress) {
@@ -109,7 +106,7 @@ void train(const Program& program, const RunArguments& arguments, const std::str
     say(fmt::format("'{}' is finished: {} steps\n", run->path(), run->trainer().progress().steps));
     for (const std::string& change : run->changes()) say("without effect: " + change + "\n");
     if (json) {
-      fmt::print("{}\n", on_one_line(read_whole_file(run->path() + "/summary.json", kMaxSummary)));
+      fmt::print("{}\n", on_one_line(run->summary()));
     }
     return;
   }

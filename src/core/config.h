@@ -80,6 +80,9 @@ class Schema {
   std::vector<Key> keys_;
 };
 
+// Bytes of a config file; load_yaml_text() refuses longer ones.
+constexpr size_t kLargestConfig = size_t{1} << 20U;
+
 // The text of a config file, for load_yaml_text(). Throws Error(kUsage) that names the file.
 std::string read_config_file(const std::string& path);
 

@@ -12,21 +12,14 @@
 #include <utility>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/file_detail.h"
 
 namespace flotilla {
+
+using detail::cannot_read;
+using detail::cannot_write;
+
 namespace {
-
-[[noreturn]] void cannot_read(const std::string& path, const std::string& reason) {
-  throw Error(ErrorCode::kData, "cannot read " + path + ": " + reason);
-}
-
-[[noreturn]] void cannot_write(const std::string& path, const std::string& reason) {
-  throw Error(ErrorCode::kData, "cannot write " + path + ": " + reason);
-}
-
-[[noreturn]] void cannot_write(const std::string& path, int error) {
-  cannot_write(path, std::generic_category().message(error));
-}
 
 // A device or a pipe, also at the end of links: to put a file in its place would take it away from
 // everybody.
@@ -38,24 +31,22 @@ bool is_special(const std::string& path) {
 // The system would take a path with a NUL in it for a shorter one.
 bool has_nul(const std::string& path) { return path.find('\0') != path.npos; }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+}  // namespace
 
-  int get() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
-  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
+namespace detail {
 
- private:
-  int fd_;
-};
+void cannot_read(const std::string& path, const std::string& reason) {
+  throw Error(ErrorCode::kData, "cannot read " + path + ": " + reason);
+}
 
-// False, and errno, when not all of it could be written.
+void cannot_write(const std::string& path, const std::string& reason) {
+  throw Error(ErrorCode::kData, "cannot write " + path + ": " + reason);
+}
+
+void cannot_write(const std::string& path, int error) {
+  cannot_write(path, std::generic_category().message(error));
+}
+
 bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
@@ -66,41 +57,13 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
-bool sync_entries(int fd) {
+bool sync_entries(int directory) {
   // Some file systems cannot, and say so with EINVAL.
-  return ::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
+  return ::fsync(directory) == 0 || errno == EINVAL || errno == ENOTSUP;
 }
 
-}  // namespace
-
-bool path_exists(const std::string& path) {
-  struct stat facts;
-  if (::stat(path.c_str(), &facts) == 0) return true;
-  if (errno == ENOENT || errno == ENOTDIR) return false;
-  throw_errno(ErrorCode::kUsage, "cannot look at '" + path + "'");
-}
-
-std::string find_beside_program(const std::string& name) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& place : {folder, folder.parent_path()}) {
-    if (!place.empty() && fs::exists(place / name, error)) return place / name;
-  }
-  return "";
-}
-
-void require_writable(const std::string& directory) {
-  if (::access(directory.c_str(), W_OK | X_OK) == 0) return;
-  throw_errno(ErrorCode::kUsage, "cannot write to '" + directory + "'");
-}
-
-std::string read_whole_file(const std::string& path, size_t limit) {
-  if (has_nul(path)) cannot_read(path.substr(0, path.find('\0')), "a NUL in its name");
-  // A named pipe without a writer would keep a blocking open() waiting.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+std::string read_all(const Descriptor& file, const std::string& path, size_t limit) {
   const auto reason = [] { return std::generic_category().message(errno); };
-  if (!file.is_open()) cannot_read(path, reason());
   struct stat facts;
   if (::fstat(file.get(), &facts) != 0) cannot_read(path, reason());
   if (!S_ISREG(facts.st_mode)) cannot_read(path, "not a regular file");
@@ -128,6 +91,56 @@ std::string read_whole_file(const std::string& path, size_t limit) {
   return bytes;
 }
 
+void replace_file(int directory, const std::string& name, const std::string& path,
+                  std::string_view bytes) {
+  // Not made from the name, which may be as long as a name can be.
+  std::string part;
+  const auto create = [&](int number) {
+    part = fmt::format(".flotilla-{}-{}.part", ::getpid(), number);
+    return ::openat(directory, part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  };
+  int fd = create(0);
+  // Taken by another thread, or left behind by a process of the same number that was killed.
+  for (int number = 1; fd < 0 && errno == EEXIST; ++number) fd = create(number);
+  if (fd < 0) cannot_write(path, errno);
+  Descriptor file(fd);
+  const bool replaced = write_all(file.get(), bytes) && ::fsync(file.get()) == 0 && file.close() &&
+                        ::renameat(directory, part.c_str(), directory, name.c_str()) == 0;
+  if (!replaced) {
+    const int error = errno;
+    ::unlinkat(directory, part.c_str(), 0);
+    cannot_write(path, error);
+  }
+  if (!sync_entries(directory)) cannot_write(path, errno);
+}
+
+}  // namespace detail
+
+bool path_exists(const std::string& path) {
+  struct stat facts;
+  if (::stat(path.c_str(), &facts) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  throw_errno(ErrorCode::kUsage, "cannot look at '" + path + "'");
+}
+
+std::string find_beside_program(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const fs::path& place : {folder, folder.parent_path()}) {
+    if (!place.empty() && fs::exists(place / name, error)) return place / name;
+  }
+  return "";
+}
+
+std::string read_whole_file(const std::string& path, size_t limit) {
+  if (has_nul(path)) cannot_read(path.substr(0, path.find('\0')), "a NUL in its name");
+  // A named pipe without a writer would keep a blocking open() waiting.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!file.is_open()) cannot_read(path, std::generic_category().message(errno));
+  return detail::read_all(file, path, limit);
+}
+
 void write_file_atomically(const std::string& path, std::string_view bytes) {
   if (has_nul(path)) cannot_write(path.substr(0, path.find('\0')), EINVAL);
   const size_t slash = path.rfind('/');
@@ -138,50 +151,14 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
   // Everything happens relative to the directory, so that a path of the greatest length will do.
   const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.is_open()) cannot_write(path, errno);
-
-  // Not made from the name, which may be as long as a name can be.
-  std::string part;
-  const auto create = [&](int number) {
-    part = fmt::format(".flotilla-{}-{}.part", ::getpid(), number);
-    return ::openat(directory.get(), part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  };
-  int fd = create(0);
-  // Taken by another thread, or left behind by a process of the same number that was killed.
-  for (int number = 1; fd < 0 && errno == EEXIST; ++number) fd = create(number);
-  if (fd < 0) cannot_write(path, errno);
-  Descriptor file(fd);
-  const bool replaced =
-      write_all(file.get(), bytes) && ::fsync(file.get()) == 0 && file.close() &&
-      ::renameat(directory.get(), part.c_str(), directory.get(), name.c_str()) == 0;
-  if (!replaced) {
-    const int error = errno;
-    ::unlinkat(directory.get(), part.c_str(), 0);
-    cannot_write(path, error);
-  }
-  if (!sync_entries(directory.get())) cannot_write(path, errno);
+  detail::replace_file(directory.get(), name, path, bytes);
 }
 
-void write_file(const std::string& path, std::string_view bytes, bool sync) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  const bool written = file.is_open() && write_all(file.get(), bytes) &&
-                       (!sync || ::fsync(file.get()) == 0) && file.close();
-  if (!written) cannot_write(path, errno);
-}
-
-void sync_directory(const std::string& path) {
-  const Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory.is_open() || !sync_entries(directory.get())) cannot_write(path, errno);
-}
-
-AppendFile::AppendFile(std::string path)
-    : path_(std::move(path)),
-      fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
-  if (fd_ < 0) cannot_write(path_, errno);
-}
+AppendFile::AppendFile(const Directory& directory, const std::string& name)
+    : path_(directory.path(name)), file_(directory.open_to_write(name, Directory::Place::kAtEnd)) {}
 
 AppendFile::~AppendFile() {
-  write_all(fd_, pending_);  // nobody is left to be told
-  ::close(fd_);
+  detail::write_all(file_.get(), pending_);  // nobody is left to be told
 }
 
 void AppendFile::append(std::string_view bytes) {
@@ -191,13 +168,13 @@ void AppendFile::append(std::string_view bytes) {
 }
 
 void AppendFile::flush() {
-  const bool written = write_all(fd_, pending_);
+  const bool written = detail::write_all(file_.get(), pending_);
   pending_.clear();
   if (!written) cannot_write(path_, errno);
 }
 
 void AppendFile::sync() const {
-  if (::fsync(fd_) != 0) cannot_write(path_, errno);
+  if (::fsync(file_.get()) != 0) cannot_write(path_, errno);
 }
 
 }  // namespace flotilla

@@ -5,6 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "flotilla/core/descriptor.h"
+#include "flotilla/core/directory.h"
+
 namespace flotilla {
 
 // Whether there is something at `path`. Throws Error(kUsage) with the reason where that cannot be
@@ -14,9 +17,6 @@ bool path_exists(const std::string& path);
 // A file in the folder of this program or the one above it, where test programs look for what lies
 // beside the program they test; "" where there is none.
 std::string find_beside_program(const std::string& name);
-
-// Throws Error(kUsage) with the reason where no file can be made in a directory.
-void require_writable(const std::string& directory);
 
 // The bytes of a regular file. Throws Error(kData) that names the file when it cannot be read, is
 // no regular file, or has more than `limit` bytes; never allocates much more than the file has.
@@ -34,19 +34,12 @@ std::string read_whole_file(const std::string& path, size_t limit);
 // Thread safety: any number of writers, also of the same file; the last rename wins.
 void write_file_atomically(const std::string& path, std::string_view bytes);
 
-// Writes a file that nobody reads before a directory around it is renamed. `sync`: returns when it
-// is on the disk. Throws Error(kData) that names the file and the reason.
-void write_file(const std::string& path, std::string_view bytes, bool sync);
-
-// A directory's own entries reach the disk only when it is synced, too. Throws Error(kData).
-void sync_directory(const std::string& path);
-
-// A file that grows at its end. Bytes are collected and written at flush(), or when there are many.
-// Every failure is an Error(kData) that names the file.
+// A file of a directory that grows at its end. Bytes are collected and written at flush(), or when
+// there are many. Every failure is an Error(kData) that names the file.
 class AppendFile {
  public:
   // Opens the file, or makes it.
-  explicit AppendFile(std::string path);
+  AppendFile(const Directory& directory, const std::string& name);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
@@ -59,7 +52,7 @@ class AppendFile {
  private:
   std::string path_;
   std::string pending_;
-  int fd_ = -1;
+  Descriptor file_;
 };
 
 }  // namespace flotilla

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/sha256.h"
 
 namespace flotilla {
 
@@ -61,6 +62,11 @@ Json parse_json(const std::string& text, const std::string& path) {
   std::optional<Json> json = Json::try_parse(text);
   if (!json) throw Error(ErrorCode::kData, path + ": is not JSON");
   return std::move(*json);
+}
+
+std::string json_checksum(Json object) {
+  object.erase("sha256");
+  return sha256_hex(object.dump(-1, Json::StrayBytes::kReplace));
 }
 
 }  // namespace flotilla

@@ -36,4 +36,7 @@ class JsonFields {
 // The text of a file as JSON. Throws Error(kData) that names the file.
 Json parse_json(const std::string& text, const std::string& path);
 
+// SHA-256 of an object without its field "sha256", where files keep it.
+std::string json_checksum(Json object);
+
 }  // namespace flotilla

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 
 #include "flotilla/core/file.h"
 #include "flotilla/core/json.h"
@@ -61,7 +60,7 @@ EnvFailure::EnvFailure(const FailureReport& report, const std::string& consequen
             context_of(report)),
       report_(report) {}
 
-void CrashBundle::write(const std::string& path) const {
+std::string CrashBundle::text() const {
   const Json json = {{"format", kFormat},
                      {"version", kVersion},
                      {"env", env_name},
@@ -75,10 +74,8 @@ void CrashBundle::write(const std::string& path) const {
                      {"steps_lost", steps_lost},
                      {"cause", cause},
                      {"actions", actions}};
-  std::ofstream file(path);
   // A message may hold anything; what is not UTF-8 is replaced.
-  file << json.dump(1, Json::StrayBytes::kReplace) << '\n';
-  if (!file.flush()) throw Error(ErrorCode::kData, "cannot write crash bundle " + path);
+  return json.dump(1, Json::StrayBytes::kReplace) + "\n";
 }
 
 CrashBundle CrashBundle::read(const std::string& path) {

@@ -49,7 +49,7 @@ struct CrashBundle {
   std::vector<std::vector<double>> actions;  // the last one failed
   std::string cause;
 
-  void write(const std::string& path) const;
+  std::string text() const;
   static CrashBundle read(const std::string& path);  // throws Error(kData)
   static CrashBundle parse(const std::string& contents, const std::string& path);  // the same
 };

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <filesystem>
 
 #include "flotilla/core/log.h"
 #include "flotilla/core/text.h"
@@ -205,12 +204,12 @@ void SlotVecEnv::write_bundle(FailureReport& failure, const FailureNote& note, i
     bundle.actions = action_log_.last(env, steps_[group_of(env)], wanted);
     bundle.steps_lost = wanted - bundle.actions.size();
   }
-  const std::string path = fmt::format("{}/{}-seed{}-env{}-episode{}.json", crash_dir_, env_name_,
-                                       seed_, failure.env, note.episode);
+  const std::string name =
+      fmt::format("{}-seed{}-env{}-episode{}.json", env_name_, seed_, failure.env, note.episode);
   try {
-    std::filesystem::create_directories(crash_dir_);
-    bundle.write(path);
-    failure.bundle = path;
+    const Directory folder = crash_dir_.make();
+    folder.write(name, bundle.text());
+    failure.bundle = folder.path(name);
     ++bundles_;
   } catch (const std::exception& error) {
     log::error("no crash bundle was written", {{"cause", error.what()}});

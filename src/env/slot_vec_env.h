@@ -42,7 +42,7 @@ class SlotVecEnv : public VecEnv {
   void observe(const StepView& out) const override;
   EnvMemory* memory() const override { return loop_->memory(); }
 
-  void set_crash_dir(const std::string& path) override { crash_dir_ = path; }
+  void set_crash_dir(const CrashFolder& folder) override { crash_dir_ = folder; }
   std::vector<FailureReport> take_failures() override;
   int restarts() const override { return restarts_; }
 
@@ -114,7 +114,7 @@ class SlotVecEnv : public VecEnv {
   bool busy_[kMaxGroups] = {};
   uint64_t steps_[kMaxGroups] = {};  // begun since reset
   ActionLog action_log_;
-  std::string crash_dir_;
+  CrashFolder crash_dir_;
   std::vector<FailureReport> failures_;
   bool out_of_service_ = false;  // an env could not be brought back though the policy wants it
   int dropped_ = 0;              // envs out of service under OnFailure::kDrop

@@ -111,7 +111,7 @@ class VecEnv {
   virtual void set_episode_observer(EpisodeObserver observer);
 
   // Where crash bundles go from now on, instead of where the options say.
-  virtual void set_crash_dir(const std::string&) {}
+  virtual void set_crash_dir(const CrashFolder&) {}
 
   // Failures since the last call; those that ended in an exception are among them.
   virtual std::vector<FailureReport> take_failures() { return {}; }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "flotilla/core/config.h"
+#include "flotilla/env/crash_folder.h"
 #include "flotilla/env/registry.h"
 
 namespace flotilla {
@@ -40,7 +41,7 @@ struct VecOptions {
   double step_timeout_s = 60;   // without progress in one env
   double start_timeout_s = 60;  // for a worker to come up
   double stopped_grace_s = 1;   // a worker stopped by a signal is replaced after this long
-  std::string crash_dir;        // where crash bundles go; empty: none are written
+  CrashFolder crash_dir;        // where crash bundles go; empty: none are written
 
   // The keys of all this, as they are called on the command line and in YAML.
   static Schema schema();

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <filesystem>
 
+#include "flotilla/core/config.h"
+#include "flotilla/core/directory.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/text.h"
@@ -17,7 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kLargestMetrics = size_t{1} << 30;
 constexpr size_t kLargestSummary = size_t{1} << 24;
-constexpr size_t kLargestConfig = size_t{1} << 20;
 constexpr size_t kEpisodes = 100;  // that a score is the mean of
 
 Json parse_summary(const std::string& text, const std::string& origin) {
@@ -38,10 +39,12 @@ const Json* find_at(const Json& json, std::string_view pointer) {
   return found;
 }
 
+constexpr const char *kConfig = "config.yaml", *kMetrics = "metrics.jsonl",
+                     *kSummary = "summary.json";
+
 RunData read_directory(const std::string& path) {
-  const std::string config = path + "/config.yaml", metrics = path + "/metrics.jsonl",
-                    summary = path + "/summary.json";
-  if (!path_exists(config) && !path_exists(metrics) && !path_exists(summary)) {
+  const Directory directory(path);
+  if (!directory.holds(kConfig) && !directory.holds(kMetrics) && !directory.holds(kSummary)) {
     throw Error(
         ErrorCode::kUsage,
         in_quotes(path) + " is no run: it has no config.yaml, metrics.jsonl or summary.json");
@@ -49,15 +52,18 @@ RunData read_directory(const std::string& path) {
   RunData run;
   run.path = path;
   // In this order: a run that ends meanwhile has at least the metrics that its summary tells of.
-  if (path_exists(summary)) {
-    run.summary = parse_summary(read_whole_file(summary, kLargestSummary), summary);
-  }
-  if (path_exists(metrics)) {
-    run.metrics = parse_metrics(read_whole_file(metrics, kLargestMetrics), metrics);
-  }
-  if (path_exists(config)) {
-    run.settings = parse_settings(read_whole_file(config, kLargestConfig), config);
-  }
+  const auto read = [&](const char* name, size_t limit, const auto& parse) {
+    if (directory.holds(name)) parse(directory.read(name, limit), directory.path(name));
+  };
+  read(kSummary, kLargestSummary, [&run](const std::string& text, const std::string& origin) {
+    run.summary = parse_summary(text, origin);
+  });
+  read(kMetrics, kLargestMetrics, [&run](const std::string& text, const std::string& origin) {
+    run.metrics = parse_metrics(text, origin);
+  });
+  read(kConfig, kLargestConfig, [&run](const std::string& text, const std::string& origin) {
+    run.settings = parse_settings(text, origin);
+  });
   return run;
 }
 

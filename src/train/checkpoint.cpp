@@ -1,12 +1,16 @@
 #include "flotilla/train/checkpoint.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/random.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 
-#include "flotilla/core/file.h"
+#include "flotilla/core/log.h"
 #include "flotilla/core/sha256.h"
 #include "flotilla/core/version.h"
 #include "flotilla/nn/safetensors.h"
@@ -14,8 +18,7 @@
 namespace flotilla {
 namespace {
 
-namespace fs = std::filesystem;
-
+constexpr const char* kFolder = "checkpoints";
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kState = "state.json";
@@ -25,12 +28,6 @@ constexpr size_t kLargestFile = size_t{4} << 30;
 
 [[noreturn]] void refuse(const std::string& file, const std::string& why) {
   throw Error(ErrorCode::kData, file + ": " + why);
-}
-
-void make_directory(const std::string& path) {
-  std::error_code error;
-  fs::create_directory(path, error);
-  if (error) refuse("cannot make " + path, error.message());
 }
 
 // The step in the name of a checkpoint's directory.
@@ -59,20 +56,44 @@ void require_step(const CheckpointState& state, int64_t step, const std::string&
   refuse(path, fmt::format("is of step {}, the directory is called step_{}", state.step, step));
 }
 
-CheckpointState read_state_in(const std::string& folder) {
-  const std::string path = folder + "/" + kState;
-  return decode_state(read_whole_file(path, kLargestFile), path);
+CheckpointState read_state_in(const Directory& folder) {
+  return decode_state(folder.read(kState, kLargestFile), folder.path(kState));
 }
 
-std::string read_checked(const std::string& folder, const char* name,
-                         const CheckpointState& state) {
-  const std::string path = folder + "/" + name;
-  std::string bytes = read_whole_file(path, kLargestFile);
+std::string read_checked(const Directory& folder, const char* name, const CheckpointState& state) {
+  std::string bytes = folder.read(name, kLargestFile);
   const auto expected = state.files.find(name);
   if (expected == state.files.end() || expected->second != sha256_hex(bytes)) {
-    refuse(path, "does not match its checksum");
+    refuse(folder.path(name), "does not match its checksum");
   }
   return bytes;
+}
+
+std::string name_of(int64_t step) { return kPrefix + std::to_string(step); }
+
+// Whether it held nothing but files of a checkpoint, and is gone.
+bool remove_folder(const Directory& all, const std::string& name) {
+  try {
+    const Directory folder = all.folder(name);
+    const std::vector<std::string> names = folder.names();
+    const auto ours = [](const std::string& each) {
+      return each == kModel || each == kOptimizer || each == kState;
+    };
+    if (!std::ranges::all_of(names, ours)) return false;
+    for (const std::string& each : names) folder.remove_file(each);
+  } catch (const Error&) {
+    return false;
+  }
+  return all.remove_empty_folder(name);
+}
+
+// Gives it a name that no checkpoint has.
+void set_aside(const Directory& all, const std::string& name) {
+  std::string aside = name + ".aside";
+  for (int number = 2; all.holds(aside); ++number) aside = fmt::format("{}.aside{}", name, number);
+  all.rename(name, aside);
+  log::warn("not known to be of this run, so it was renamed",
+            {{"from", all.path(name)}, {"to", aside}});
 }
 
 // The tensors of a file that the trainer has, by name.
@@ -85,7 +106,7 @@ Tensors matching(const TensorFile& file, const Tensors& wanted) {
 }  // namespace
 
 Checkpoint take_checkpoint(const Trainer& trainer, const RunConfig& run,
-                           const std::optional<BestEvaluation>& best) {
+                           const std::optional<BestEvaluation>& best, const std::string& run_id) {
   const EnvSpec& env = trainer.env_spec();
   Checkpoint checkpoint{
       .step = trainer.progress().steps, .model = {}, .optimizer = {}, .state = {}};
@@ -107,6 +128,7 @@ Checkpoint take_checkpoint(const Trainer& trainer, const RunConfig& run,
                                    .config = run.config.to_yaml(),
                                    .implementation = trainer.implementation(),
                                    .version = kVersionLine,
+                                   .run_id = run_id,
                                    .best = best,
                                    .files = {{kModel, sha256_hex(checkpoint.model)},
                                              {kOptimizer, sha256_hex(checkpoint.optimizer)}},
@@ -114,95 +136,109 @@ Checkpoint take_checkpoint(const Trainer& trainer, const RunConfig& run,
   return checkpoint;
 }
 
-Checkpoints::Checkpoints(const std::string& run_directory)
-    : directory_(run_directory + "/checkpoints") {}
+std::string new_run_id() {
+  std::array<uint8_t, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    throw_errno(ErrorCode::kInternal, "cannot draw an id for the run");
+  }
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
+}
+
+Directory Checkpoints::all() const { return run_.folder(kFolder); }
+Directory Checkpoints::folder(int64_t step) const { return all().folder(name_of(step)); }
 
 std::string Checkpoints::path(int64_t step) const {
-  return directory_ + "/" + kPrefix + std::to_string(step);
+  return run_.path(kFolder) + "/" + name_of(step);
 }
 
 std::string Checkpoints::model_path(int64_t step) const { return path(step) + "/" + kModel; }
 std::string Checkpoints::state_path(int64_t step) const { return path(step) + "/" + kState; }
 
 void Checkpoints::write(const Checkpoint& checkpoint, bool sync) const {
-  const std::string target = path(checkpoint.step);
-  const std::string part = target + kPart;
-  std::error_code error;
+  const Directory all = run_.make_folder(kFolder);
+  const std::string name = name_of(checkpoint.step), part = name + kPart;
+  remove_folder(all, part);
   try {
-    make_directory(directory_);
-    make_directory(part);
-    write_file(part + "/" + kModel, checkpoint.model, sync);
-    write_file(part + "/" + kOptimizer, checkpoint.optimizer, sync);
-    write_file(part + "/" + kState, checkpoint.state, sync);
-    if (sync) sync_directory(part);
-    fs::remove_all(target, error);
-    fs::rename(part, target, error);
-    if (error) refuse("cannot write " + target, error.message());
-    if (sync) sync_directory(directory_);
+    const Directory folder = all.make_folder(part);
+    folder.write_new(kModel, checkpoint.model, sync);
+    folder.write_new(kOptimizer, checkpoint.optimizer, sync);
+    folder.write_new(kState, checkpoint.state, sync);
+    if (sync) folder.sync();
+    all.rename(part, name);
+    if (sync) all.sync();
   } catch (...) {
-    fs::remove_all(part, error);
+    remove_folder(all, part);
     throw;
   }
 }
 
 std::vector<int64_t> Checkpoints::steps() const {
   std::vector<int64_t> found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory_, error)) {
-    if (const auto step = step_in(entry.path().filename())) found.push_back(*step);
-  }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    refuse("cannot read " + directory_, error.message());
+  if (!run_.holds(kFolder)) return found;
+  for (const std::string& name : all().names()) {
+    if (const auto step = step_in(name)) found.push_back(*step);
   }
   std::ranges::sort(found);
   return found;
 }
 
-void Checkpoints::require_writable() const { flotilla::require_writable(directory_); }
+void Checkpoints::require_writable() const { all().require_writable(); }
 
-void Checkpoints::prune(int keep, const std::vector<int64_t>& spared) const {
-  const std::vector<int64_t> all = steps();
-  for (size_t i = 0; i + static_cast<size_t>(keep) < all.size(); ++i) {
-    if (std::ranges::count(spared, all[i]) > 0) continue;
-    std::error_code error;
-    fs::remove_all(path(all[i]), error);
+bool Checkpoints::remove(int64_t step, const std::string& run_id) const {
+  try {
+    if (read_state(step).run_id != run_id) return false;
+  } catch (const Error&) {
+    return false;
+  }
+  return remove_folder(all(), name_of(step));
+}
+
+void Checkpoints::prune(int keep, const std::vector<int64_t>& spared, const std::string& run_id) {
+  std::vector<int64_t> own = steps();
+  std::erase_if(own, [this](int64_t step) { return std::ranges::count(others_, step) > 0; });
+  for (size_t i = 0; i + static_cast<size_t>(keep) < own.size(); ++i) {
+    if (std::ranges::count(spared, own[i]) > 0) continue;
+    if (!remove(own[i], run_id)) others_.push_back(own[i]);
   }
 }
 
-void Checkpoints::cut(int64_t step) const {
-  std::vector<fs::path> doomed;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory_, error)) {
-    const std::string name = entry.path().filename();
+void Checkpoints::cut(int64_t step, const std::string& run_id) const {
+  const Directory folders = all();
+  for (const std::string& name : folders.names()) {
+    const std::string whole =
+        name.substr(0, name.size() - std::min(name.size(), std::strlen(kPart)));
+    const bool part = name.ends_with(kPart) && step_in(whole);
     const auto found = step_in(name);
-    if (name.ends_with(kPart) || (found && *found > step)) doomed.push_back(entry.path());
+    if (part && !remove_folder(folders, name)) set_aside(folders, name);
+    if (found && *found > step && !remove(*found, run_id)) set_aside(folders, name);
   }
-  for (const fs::path& each : doomed) fs::remove_all(each, error);
 }
 
-CheckpointState Checkpoints::read_state(int64_t step) const { return read_state_in(path(step)); }
+CheckpointState Checkpoints::read_state(int64_t step) const { return read_state_in(folder(step)); }
 
 PolicyFile read_model(const std::string& path) {
-  const fs::path file(path);
-  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
-  std::error_code error;
-  if (file.filename() != kModel || !fs::exists(folder + "/" + kState, error)) {
-    return read_policy_file(path);
-  }
+  const std::filesystem::path file(path);
+  if (file.filename() != kModel) return read_policy_file(path);
+  return read_model_in(file.has_parent_path() ? file.parent_path().string() : ".");
+}
+
+PolicyFile read_model_in(const Directory& folder) {
+  const std::string path = folder.path(kModel);
+  if (!folder.holds(kState)) return decode_policy(folder.read(kModel, kLargestFile), path);
   return decode_policy(read_checked(folder, kModel, read_state_in(folder)), path);
 }
 
 PolicyFile Checkpoints::read_policy(int64_t step) const {
   const CheckpointState state = read_state(step);
   require_step(state, step, state_path(step));
-  return decode_policy(read_checked(path(step), kModel, state), model_path(step));
+  return decode_policy(read_checked(folder(step), kModel, state), model_path(step));
 }
 
 CheckpointState Checkpoints::require_whole(int64_t step) const {
   CheckpointState state = read_state(step);
   require_step(state, step, state_path(step));
-  read_checked(path(step), kModel, state);
-  read_checked(path(step), kOptimizer, state);
+  read_checked(folder(step), kModel, state);
+  read_checked(folder(step), kOptimizer, state);
   return state;
 }
 
@@ -235,9 +271,9 @@ void Checkpoints::load(int64_t step, Trainer& trainer) const {
   require_env(state, trainer.env_spec(), state_path(step));
   require_step(state, step, state_path(step));
   const PolicyFile policy =
-      decode_policy(read_checked(path(step), kModel, state), model_path(step));
+      decode_policy(read_checked(folder(step), kModel, state), model_path(step));
   require_fit(policy, trainer.env_spec());
-  const TensorFile moments = decode_safetensors(read_checked(path(step), kOptimizer, state),
+  const TensorFile moments = decode_safetensors(read_checked(folder(step), kOptimizer, state),
                                                 this->path(step) + "/" + kOptimizer);
   const Tensors optimiser = matching(moments, trainer.policy().optimiser());
   load_policy(policy, trainer.policy());

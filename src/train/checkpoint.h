@@ -4,8 +4,9 @@
 //   state.json             everything else of the run, and the SHA-256 of the two files
 //
 // A checkpoint is written to a temporary directory, synced and renamed: it is there whole or not at
-// all. Reading checks every file against its checksum before anything of the run is changed; an
-// altered, torn or foreign one is an Error(kData) that names the file.
+// all. Only what is known to be written by the same run is ever deleted. Reading checks every file
+// against its checksum before anything of the run is changed; an altered, torn or foreign one is an
+// Error(kData) that names the file.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "flotilla/core/directory.h"
 #include "flotilla/core/error.h"
 #include "flotilla/nn/policy_file.h"
 #include "flotilla/train/checkpoint_state.h"
@@ -29,20 +31,26 @@ struct Checkpoint {
 
 // The state after the trainer's last update.
 Checkpoint take_checkpoint(const Trainer& trainer, const RunConfig& run,
-                           const std::optional<BestEvaluation>& best);
+                           const std::optional<BestEvaluation>& best,
+                           const std::string& run_id = "");
+
+// For a run that begins.
+std::string new_run_id();
 
 class Checkpoints {
  public:
-  // `run_directory` need not hold any yet; to write one, it must be there.
-  explicit Checkpoints(const std::string& run_directory);
+  // `run` need not hold any yet.
+  explicit Checkpoints(Directory run) : run_(std::move(run)) {}
 
   // `sync`: returns when it is on the disk, so that it outlives a crash of the machine.
   // Thread safety: may run beside anything but another member that writes or deletes.
   void write(const Checkpoint& checkpoint, bool sync) const;
-  // Deletes all but the last `keep`, and those of a step in `spared`.
-  void prune(int keep, const std::vector<int64_t>& spared) const;
-  // Deletes those behind `step`, and what is left of one that was being written.
-  void cut(int64_t step) const;
+  // Deletes all of this run but the last `keep`, and those of a step in `spared`. What has another
+  // id, cannot be read or holds more than a checkpoint does stays.
+  void prune(int keep, const std::vector<int64_t>& spared, const std::string& run_id);
+  // Deletes those behind `step`, and what is left of one that was being written. What prune() would
+  // leave gets another name, lest it be taken for the last one.
+  void cut(int64_t step, const std::string& run_id) const;
 
   // Of the checkpoints there are, ascending. Throws Error(kData) where they cannot be listed.
   std::vector<int64_t> steps() const;
@@ -66,11 +74,18 @@ class Checkpoints {
 
  private:
   std::string state_path(int64_t step) const;
-  std::string directory_;
+  Directory all() const;                 // the folder of the checkpoints
+  Directory folder(int64_t step) const;  // of one of them
+  bool remove(int64_t step, const std::string& run_id) const;
+
+  Directory run_;
+  std::vector<int64_t> others_;  // that prune() has found not to be of this run
 };
 
 // The model.safetensors at `path`, checked against the checksum in the state.json beside it where
 // there is one. Throws Error(kData).
 PolicyFile read_model(const std::string& path);
+// The same of the model.safetensors in a folder, which must not be a link.
+PolicyFile read_model_in(const Directory& folder);
 
 }  // namespace flotilla

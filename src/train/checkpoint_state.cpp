@@ -8,19 +8,13 @@
 #include "flotilla/core/base64.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
-#include "flotilla/core/sha256.h"
+#include "flotilla/core/json_fields.h"
 
 namespace flotilla {
 namespace {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw Error(ErrorCode::kData, path + ": " + why);
-}
-
-// Over everything but the checksum itself.
-std::string checksum(Json json) {
-  json.erase("sha256");
-  return sha256_hex(json.dump(-1, Json::StrayBytes::kReplace));
 }
 
 Json parse(const std::string& text) { return Json::try_parse(text).value_or(nullptr); }
@@ -77,7 +71,8 @@ std::string encode_state(const CheckpointState& state) {
                {"best", best},
                {"files", state.files},
                {"run", to_base64(state.run)}};
-  json["sha256"] = checksum(json);
+  if (!state.run_id.empty()) json["run_id"] = state.run_id;
+  json["sha256"] = json_checksum(json);
   return json.dump(1) + "\n";
 }
 
@@ -89,7 +84,7 @@ CheckpointState decode_state(const std::string& text, const std::string& path) {
     refuse(path,
            fmt::format("has format {}, this program reads {}", format, CheckpointState::kFormat));
   }
-  if (field<std::string>(json, "sha256", path) != checksum(json)) {
+  if (field<std::string>(json, "sha256", path) != json_checksum(json)) {
     refuse(path, "does not match its checksum");
   }
   CheckpointState state;
@@ -98,6 +93,7 @@ CheckpointState decode_state(const std::string& text, const std::string& path) {
   state.spec_sha256 = field<std::string>(json, "spec_sha256", path);
   state.implementation = field<std::string>(json, "kernel", path);
   state.version = field<std::string>(json, "version", path);
+  if (json.find("run_id") != nullptr) state.run_id = field<std::string>(json, "run_id", path);
   state.config = field<std::string>(json, "config", path);
   state.best = best_in(json, path);
   state.files = field<std::map<std::string, std::string>>(json, "files", path);
@@ -112,7 +108,7 @@ CheckpointState decode_state(const std::string& text, const std::string& path) {
 
 std::string state_checksum(const std::string& text) {
   const Json json = parse(text);
-  return json.is_object() ? checksum(json) : "";
+  return json.is_object() ? json_checksum(json) : "";
 }
 
 }  // namespace flotilla

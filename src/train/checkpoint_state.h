@@ -27,6 +27,7 @@ struct CheckpointState {
   std::string config;          // YAML, all keys
   std::string implementation;  // Trainer::implementation(); "kernel" in the file
   std::string version;
+  std::string run_id;  // the same in all checkpoints of a run; "" in those of older programs
   std::optional<BestEvaluation> best;
   std::map<std::string, std::string> files;  // SHA-256 of the files beside it, by name
   std::vector<std::byte> run;                // of Trainer::save()

@@ -1,6 +1,5 @@
 #include "flotilla/train/event_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,7 +11,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -209,11 +207,12 @@ double seconds_since_1970() {
 
 }  // namespace
 
-EventFile::EventFile(std::string path, int fd, uint64_t size) noexcept
-    : path_(std::move(path)), fd_(fd), size_(size) {}
+EventFile::EventFile(std::string path, Descriptor file, uint64_t size) noexcept
+    : path_(std::move(path)), file_(std::move(file)), size_(size) {}
 
 // Through another constructor, so that the destructor closes the file when this one fails.
-EventFile::EventFile(Opened opened) : EventFile(std::move(opened.path), opened.fd, opened.size) {
+EventFile::EventFile(Opened opened)
+    : EventFile(std::move(opened.path), std::move(opened.file), opened.size) {
   if (size_ > 0) return;
   const size_t begin = begin_record();
   put_event_head(buffer_, seconds_since_1970(), 0);
@@ -222,66 +221,56 @@ EventFile::EventFile(Opened opened) : EventFile(std::move(opened.path), opened.f
   flush();
 }
 
-EventFile::EventFile(const std::string& directory) : EventFile(create(directory)) {}
+EventFile::EventFile(const Directory& directory) : EventFile(create(directory)) {}
 
-EventFile EventFile::reopen(const std::string& directory, int64_t last_step) {
+EventFile EventFile::reopen(const Directory& directory, int64_t last_step) {
   const std::vector<std::string> files = event_files(directory);
   int64_t step = 0;
-  for (const std::string& file : files) step = std::max(step, cut_event_file(file, last_step));
+  for (const std::string& name : files) {
+    step = std::max(step, cut_event_file(directory, name, last_step));
+  }
   if (step < last_step) {
     log::warn("the event file lacks updates before the checkpoint, TensorBoard's curves as well",
-              {{"directory", directory},
+              {{"directory", directory.path()},
                {"last_step", std::to_string(step)},
                {"checkpoint", std::to_string(last_step)}});
   }
-  return EventFile(files.empty() ? create(directory) : open(files.back()));
+  return EventFile(files.empty() ? create(directory) : open(directory, files.back()));
 }
 
 EventFile::~EventFile() {
-  if (fd_ < 0) return;
+  if (!file_.is_open()) return;
   try {
     flush();
   } catch (const Error&) {  // a destructor has nobody to tell
   }
-  ::close(fd_);
 }
 
-EventFile::EventFile(EventFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      fd_(std::exchange(other.fd_, -1)),
-      size_(other.size_),
-      buffer_(std::move(other.buffer_)) {}
+EventFile::EventFile(EventFile&& other) noexcept = default;
 
 EventFile& EventFile::operator=(EventFile&& other) noexcept {
   std::swap(path_, other.path_);
-  std::swap(fd_, other.fd_);
+  std::swap(file_, other.file_);
   std::swap(size_, other.size_);
   std::swap(buffer_, other.buffer_);
   return *this;
 }
 
-EventFile::Opened EventFile::create(const std::string& directory) {
-  const std::string first = fmt::format("{}/{}{:010}{}", directory, kPrefix,
-                                        static_cast<int64_t>(seconds_since_1970()), kSuffix);
-  std::string path = first;
-  for (int number = 2;; ++number) {
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (fd >= 0) return {path, fd, 0};
-    if (errno != EEXIST) cannot("write", path, errno);
-    path = fmt::format("{}.{}", first, number);  // the second run in this second
+EventFile::Opened EventFile::create(const Directory& directory) {
+  const std::string first =
+      fmt::format("{}{:010}{}", kPrefix, static_cast<int64_t>(seconds_since_1970()), kSuffix);
+  std::string name = first;
+  for (int number = 2; directory.holds(name); ++number) {
+    name = fmt::format("{}.{}", first, number);  // the second run in this second
   }
+  return {directory.path(name), directory.create(name), 0};
 }
 
-EventFile::Opened EventFile::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+EventFile::Opened EventFile::open(const Directory& directory, const std::string& name) {
+  Descriptor file = directory.open_to_write(name, Directory::Place::kAnywhere);
   struct stat facts;
-  if (fd < 0) cannot("write", path, errno);
-  if (::fstat(fd, &facts) != 0) {
-    const int error = errno;
-    ::close(fd);
-    cannot("write", path, error);
-  }
-  return {path, fd, static_cast<uint64_t>(facts.st_size)};
+  if (::fstat(file.get(), &facts) != 0) cannot("write", directory.path(name), errno);
+  return {directory.path(name), std::move(file), static_cast<uint64_t>(facts.st_size)};
 }
 
 size_t EventFile::begin_record() {
@@ -347,7 +336,7 @@ void EventFile::add_text(double wall_time, int64_t step, std::string_view tag,
 void EventFile::flush() {
   size_t done = 0;
   while (done < buffer_.size()) {
-    const ssize_t wrote = ::pwrite(fd_, buffer_.data() + done, buffer_.size() - done,
+    const ssize_t wrote = ::pwrite(file_.get(), buffer_.data() + done, buffer_.size() - done,
                                    static_cast<off_t>(size_ + done));
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote < 0) {
@@ -355,7 +344,7 @@ void EventFile::flush() {
       // Half a record would hide all that come behind it. What cannot be written is given up, for
       // a run that goes on must not keep ever more of it.
       buffer_.clear();
-      if (::ftruncate(fd_, static_cast<off_t>(size_)) != 0) cannot("cut", path_, errno);
+      if (::ftruncate(file_.get(), static_cast<off_t>(size_)) != 0) cannot("cut", path_, errno);
       cannot("write", path_, error);
     }
     done += static_cast<size_t>(wrote);
@@ -366,44 +355,36 @@ void EventFile::flush() {
 
 void EventFile::sync() {
   flush();
-  if (::fsync(fd_) != 0) cannot("write", path_, errno);
+  if (::fsync(file_.get()) != 0) cannot("write", path_, errno);
 }
 
-std::vector<std::string> event_files(const std::string& directory) {
+std::vector<std::string> event_files(const Directory& directory) {
   std::vector<std::tuple<uint64_t, uint64_t, std::string>> found;
-  std::error_code error;
-  std::filesystem::directory_iterator entry(directory, error);
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    if (const auto age = age_of(entry->path().filename().native())) {
-      found.emplace_back(age->first, age->second, entry->path().string());
-    }
+  for (const std::string& name : directory.names()) {
+    if (const auto age = age_of(name)) found.emplace_back(age->first, age->second, name);
   }
-  if (error) throw Error(ErrorCode::kData, "cannot read " + directory + ": " + error.message());
   std::ranges::sort(found);
-  std::vector<std::string> paths;
-  paths.reserve(found.size());
-  for (auto& [time, number, path] : found) paths.push_back(std::move(path));
-  return paths;
+  std::vector<std::string> names;
+  names.reserve(found.size());
+  for (auto& [time, number, name] : found) names.push_back(std::move(name));
+  return names;
 }
 
-int64_t cut_event_file(const std::string& path, int64_t last_step) {
-  // A named pipe would keep a blocking open() waiting.
-  const int fd = ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) cannot("cut", path, errno);
-  const auto close = [](std::FILE* file) { std::fclose(file); };
-  const std::unique_ptr<std::FILE, decltype(close)> file(::fdopen(fd, "r"));
-  if (file == nullptr) {
-    const int error = errno;
-    ::close(fd);
-    cannot("cut", path, error);
-  }
+int64_t cut_event_file(const Directory& directory, const std::string& name, int64_t last_step) {
+  return cut_event_file(directory.open_to_write(name, Directory::Place::kAnywhere),
+                        directory.path(name), last_step);
+}
+
+int64_t cut_event_file(Descriptor opened, const std::string& path, int64_t last_step) {
+  const int fd = opened.get();
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(::fdopen(fd, "r"), std::fclose);
+  if (file == nullptr) cannot("cut", path, errno);
+  opened.release();
   struct stat facts;
   if (::fstat(fd, &facts) != 0) cannot("cut", path, errno);
-  if (!S_ISREG(facts.st_mode)) {
-    throw Error(ErrorCode::kData, "cannot cut " + path + ": not a regular file");
-  }
   const auto size = static_cast<uint64_t>(facts.st_size);
   errno = 0;
+  std::rewind(file.get());
   const Good kept = good_part(file.get(), size, last_step);
   if (std::ferror(file.get()) != 0) cannot("read", path, errno);
   if (kept.bytes < size && ::ftruncate(fd, static_cast<off_t>(kept.bytes)) != 0) {

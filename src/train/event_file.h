@@ -21,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+#include "flotilla/core/directory.h"
+
 namespace flotilla {
 
 class EventFile {
@@ -30,10 +32,10 @@ class EventFile {
   using Scalar = std::pair<std::string, double>;  // tag, value
 
   // Makes a new file in a directory that is there.
-  explicit EventFile(const std::string& directory);
+  explicit EventFile(const Directory& directory);
   // Cuts the event files of the directory behind `last_step` and goes on in the newest of them; in
   // a new one where there is none. Warns where they end before that step.
-  static EventFile reopen(const std::string& directory, int64_t last_step);
+  static EventFile reopen(const Directory& directory, int64_t last_step);
 
   // Flushes, but cannot say whether that went well: call flush() before.
   ~EventFile();
@@ -59,32 +61,34 @@ class EventFile {
  private:
   struct Opened {
     std::string path;
-    int fd;
+    Descriptor file;
     uint64_t size;
   };
 
-  static Opened create(const std::string& directory);
-  static Opened open(const std::string& path);
+  static Opened create(const Directory& directory);
+  static Opened open(const Directory& directory, const std::string& name);
 
-  EventFile(std::string path, int fd, uint64_t size) noexcept;
+  EventFile(std::string path, Descriptor file, uint64_t size) noexcept;
   explicit EventFile(Opened opened);
 
   size_t begin_record();
   void end_record(size_t begin);
 
   std::string path_;
-  int fd_;
+  Descriptor file_;
   uint64_t size_;       // of the file, without what is in the buffer
   std::string buffer_;  // whole records
 };
 
-// The event files of this program in a directory, the oldest first.
-std::vector<std::string> event_files(const std::string& directory);
+// The names of the event files of this program in a directory, the oldest first.
+std::vector<std::string> event_files(const Directory& directory);
 
 // Cuts a file before the first record that is of a later step, torn or altered; so what a killed
 // run wrote half is gone, and a file without a single good record is empty afterwards. Never
 // refuses a content: only where the file cannot be read or cut it throws, Error(kData). Returns the
 // step of the last record that is left, -1 where there is none.
-int64_t cut_event_file(const std::string& path, int64_t last_step);
+int64_t cut_event_file(const Directory& directory, const std::string& name, int64_t last_step);
+// The same of an open file, which is read from its beginning. `path`: for messages.
+int64_t cut_event_file(Descriptor file, const std::string& path, int64_t last_step);
 
 }  // namespace flotilla

@@ -13,6 +13,8 @@
 namespace flotilla {
 namespace {
 
+constexpr const char* kConfig = "config.yaml";
+
 // The step that "last", "best" or a number means.
 int64_t find_step(const Checkpoints& checkpoints, const std::string& path,
                   const std::string& which) {
@@ -36,11 +38,10 @@ int64_t find_step(const Checkpoints& checkpoints, const std::string& path,
 }
 
 // "" where its settings are lost.
-std::string env_of_run(const std::string& path) {
-  const std::string config = path + "/config.yaml";
-  if (!path_exists(config)) return "";
+std::string env_of_run(const Directory& run) {
+  if (!run.holds(kConfig)) return "";
   try {
-    return env_name_in(read_config_file(config), config);
+    return env_name_in(run.read(kConfig, kLargestConfig), run.path(kConfig));
   } catch (const Error& error) {
     throw Error(ErrorCode::kData, error.what());
   }
@@ -61,11 +62,11 @@ PolicyFile find_policy(const std::string& path, const std::string& checkpoint) {
     throw Error(ErrorCode::kUsage, "there is no run or policy file '" + path + "'");
   }
   if (!fs::is_directory(path)) return read_model(path);
-  const std::string alone = path + "/model.safetensors";
-  if (path_exists(alone)) return read_model(alone);
-  const Checkpoints checkpoints(path);
+  const Directory run(path);
+  if (run.holds("model.safetensors")) return read_model_in(run);
+  const Checkpoints checkpoints(run);
   const int64_t step = find_step(checkpoints, path, checkpoint);
-  const std::string env = env_of_run(path);
+  const std::string env = env_of_run(run);
   try {
     return read_policy_of(checkpoints, step, env);
   } catch (const Error& damage) {

@@ -5,9 +5,10 @@
 
 #include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
+#include <cstdio>
+#include <cstdlib>
 #include <iterator>
+#include <memory>
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
@@ -18,7 +19,7 @@
 namespace flotilla {
 namespace {
 
-constexpr const char* kLines = "/metrics.jsonl";
+constexpr const char* kLines = "metrics.jsonl";
 
 double unix_time() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -37,37 +38,81 @@ void append_name(std::string& text, const std::string& name) {
   text += Json(name).dump(-1, Json::StrayBytes::kReplace);
 }
 
-// The step of a line, or nothing where it is not one of ours.
-std::optional<int64_t> step_in(const std::string& line) {
-  const std::optional<Json> json = Json::try_parse(line);
-  const Json* step = json ? json->find("step") : nullptr;
-  if (step == nullptr || !step->is_number_integer()) return std::nullopt;
-  return step->get<int64_t>();
+// Of a line; nothing where it is not one of ours.
+struct Place {
+  int64_t step = 0;
+  std::optional<int64_t> update;
+};
+
+std::optional<Place> place_of(std::string_view line) {
+  const std::optional<Json> json = Json::try_parse(std::string(line));
+  const auto number = [&json](const char* name) -> std::optional<int64_t> {
+    const Json* value = json ? json->find(name) : nullptr;
+    if (value == nullptr || !value->is_number_integer()) return std::nullopt;
+    return value->get<int64_t>();
+  };
+  const auto step = number("step");
+  if (!step) return std::nullopt;
+  return Place{*step, number("update")};
 }
 
 // The beginning of a file, up to the last whole line that is not of a later step.
 struct Stretch {
-  int64_t bytes = 0, step = 0;
+  int64_t bytes = 0;
+  Place last;
+  int64_t missing = 0;  // updates that have no line
 };
 
-Stretch lines_up_to(const std::string& path, int64_t last_step) {
-  std::ifstream file(path, std::ios::binary);
-  Stretch kept;
-  int64_t number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    if (file.eof()) break;  // torn: without a line end
-    const auto step = step_in(line);
-    if (!step && kept.step < last_step) {
-      throw Error(ErrorCode::kData,
-                  fmt::format("{}:{}: is damaged; what is behind it would be lost: mend or remove "
-                              "this line, or move the file away",
-                              path, number));
-    }
-    if (!step || *step > last_step) break;
-    kept.bytes += static_cast<int64_t>(line.size()) + 1;
-    kept.step = *step;
+[[noreturn]] void refuse_line(const Directory& directory, int64_t number, const std::string& what) {
+  throw Error(ErrorCode::kData, fmt::format("{}:{}: {}: mend or remove this line, or move the file "
+                                            "away",
+                                            directory.path(kLines), number, what));
+}
+
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+File open_lines(const Directory& directory) {
+  Descriptor opened = directory.open_to_read(kLines);
+  File file(::fdopen(opened.get(), "r"), std::fclose);
+  if (file == nullptr) throw_errno(ErrorCode::kData, "cannot read " + directory.path(kLines));
+  opened.release();
+  return file;
+}
+
+// Calls see(line) for whole lines until it returns false. Lines longer than memory has are cut by
+// getline() itself.
+template <class See>
+void for_each_line(std::FILE* file, const See& see) {
+  char* text = nullptr;
+  size_t room = 0;
+  for (ssize_t size; (size = ::getline(&text, &room, file)) > 0;) {
+    const std::string_view line(text, static_cast<size_t>(size));
+    if (!line.ends_with('\n') || !see(line.substr(0, line.size() - 1))) break;  // torn
   }
+  std::free(text);
+}
+
+Stretch lines_up_to(const Directory& directory, int64_t last_step) {
+  Stretch kept;
+  if (!directory.holds(kLines)) return kept;
+  const File file = open_lines(directory);
+  int64_t number = 0;
+  for_each_line(file.get(), [&](std::string_view line) {
+    ++number;
+    const auto place = place_of(line);
+    if (!place && kept.last.step < last_step) {
+      refuse_line(directory, number, "is damaged; what is behind it would be lost");
+    }
+    if (!place || place->step > last_step) return false;
+    if (place->step <= kept.last.step) {
+      refuse_line(directory, number,
+                  fmt::format("step {} comes after step {}", place->step, kept.last.step));
+    }
+    if (place->update) kept.missing += *place->update - kept.last.update.value_or(0) - 1;
+    kept.bytes += static_cast<int64_t>(line.size()) + 1;
+    kept.last = *place;
+    return true;
+  });
   return kept;
 }
 
@@ -126,11 +171,8 @@ std::vector<Metric> metrics_of(const Trainer& trainer, const Mark& before, const
   return metrics;
 }
 
-MetricsLog::MetricsLog(const std::string& directory)
-    : lines_(directory + kLines), events_(directory), flushed_ns_(now_ns()) {}
-
-MetricsLog::MetricsLog(const std::string& directory, int64_t last_step)
-    : lines_((cut_metrics(directory + kLines, last_step), directory + kLines)),
+MetricsLog::MetricsLog(const Directory& directory, int64_t last_step)
+    : lines_((cut_metrics(directory, last_step), directory), kLines),
       events_(EventFile::reopen(directory, last_step)),
       flushed_ns_(now_ns()) {}
 
@@ -164,27 +206,27 @@ void MetricsLog::flush() {
 
 void MetricsLog::sync_lines() const { lines_.sync(); }
 
-bool has_metrics(const std::string& directory) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(directory + kLines, error);
-  return !error && size > 0;
+bool has_metrics(const Directory& directory) {
+  return directory.holds(kLines) && std::fgetc(open_lines(directory).get()) != EOF;
 }
 
-void require_whole_metrics(const std::string& directory, int64_t last_step) {
-  lines_up_to(directory + kLines, last_step);
+void require_whole_metrics(const Directory& directory, int64_t last_step) {
+  lines_up_to(directory, last_step);
 }
 
-void cut_metrics(const std::string& path, int64_t last_step) {
-  const Stretch kept = lines_up_to(path, last_step);
-  if (kept.step < last_step) {
+void cut_metrics(const Directory& directory, int64_t last_step) {
+  const Stretch kept = lines_up_to(directory, last_step);
+  if (kept.last.step < last_step || kept.missing > 0) {
     log::warn("metrics.jsonl lacks updates before the checkpoint",
-              {{"file", path},
-               {"last_step", std::to_string(kept.step)},
-               {"checkpoint", std::to_string(last_step)}});
+              {{"file", directory.path(kLines)},
+               {"last_step", std::to_string(kept.last.step)},
+               {"checkpoint", std::to_string(last_step)},
+               {"missing_before_last", std::to_string(kept.missing)}});
   }
-  if (!std::filesystem::exists(path)) return;
-  if (::truncate(path.c_str(), kept.bytes) != 0) {
-    throw_errno(ErrorCode::kData, "cannot cut " + path);
+  if (!directory.holds(kLines)) return;
+  const Descriptor file = directory.open_to_write(kLines, Directory::Place::kAnywhere);
+  if (::ftruncate(file.get(), kept.bytes) != 0) {
+    throw_errno(ErrorCode::kData, "cannot cut " + directory.path(kLines));
   }
 }
 

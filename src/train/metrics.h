@@ -32,10 +32,9 @@ std::vector<Metric> metrics_of(const Trainer& trainer, const Mark& before, const
 
 class MetricsLog {
  public:
-  // Begins the files of a new run.
-  explicit MetricsLog(const std::string& directory);
-  // Goes on with the files of a run, without what is of a later step than `last_step`.
-  MetricsLog(const std::string& directory, int64_t last_step);
+  // Begins the files of a run, or goes on with them, without what is of a later step than
+  // `last_step`.
+  MetricsLog(const Directory& directory, int64_t last_step);
 
   void write(const Progress& progress, double wall_s, const std::vector<Metric>& metrics);
   void write_text(const std::string& name, const std::string& text, int64_t step);
@@ -51,13 +50,14 @@ class MetricsLog {
 };
 
 // Whether a run directory holds a line of metrics.
-bool has_metrics(const std::string& directory);
+bool has_metrics(const Directory& directory);
 
-// Throws Error(kData) where a line of metrics.jsonl up to this step is damaged and others follow.
-void require_whole_metrics(const std::string& directory, int64_t last_step);
+// Throws Error(kData) where a line of metrics.jsonl up to this step is damaged and others follow,
+// is there twice or out of order.
+void require_whole_metrics(const Directory& directory, int64_t last_step);
 
 // Cuts metrics.jsonl behind the last whole line that is not of a later step. Warns where lines up
-// to that step are missing, throws where they are damaged.
-void cut_metrics(const std::string& path, int64_t last_step);
+// to that step are missing, throws as require_whole_metrics().
+void cut_metrics(const Directory& directory, int64_t last_step);
 
 }  // namespace flotilla

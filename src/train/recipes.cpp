@@ -72,18 +72,18 @@ class Sources {
                 "no recipe, environment or file '" + what + "'" + did_you_mean(what, names));
   }
 
- private:
-  // Which environment and which algorithm it is say which keys there are.
-  Config with_keys(const EnvType& type, const std::string& algo) const {
-    const Algorithm& algorithm = algorithms_.find(algo_.empty() ? algo : algo_);
-    return Config(RunConfig::schema(type, algorithm));
-  }
-
   Config from_yaml(const std::string& yaml, const std::string& origin) const {
     Config config =
         with_keys(find_env(registry_, env_name_in(yaml, origin), origin), algo_in(yaml, origin));
     config.load_yaml_text(yaml, origin);
     return config;
+  }
+
+ private:
+  // Which environment and which algorithm it is say which keys there are.
+  Config with_keys(const EnvType& type, const std::string& algo) const {
+    const Algorithm& algorithm = algorithms_.find(algo_.empty() ? algo : algo_);
+    return Config(RunConfig::schema(type, algorithm));
   }
 
   const Registry& registry_;
@@ -127,6 +127,11 @@ Config load_run_config(const Registry& registry, const std::string& what, bool p
   Config config = Sources(registry, algorithms, value_among(overrides, "algo")).find(what, plain);
   for (const std::string& assignment : overrides) apply_setting(config, assignment);
   return config;
+}
+
+Config parse_run_config(const Registry& registry, const std::string& yaml,
+                        const std::string& origin, const Algorithms& algorithms) {
+  return Sources(registry, algorithms, "").from_yaml(yaml, origin);
 }
 
 void apply_setting(Config& config, const std::string& assignment) {

@@ -27,6 +27,9 @@ void apply_setting(Config& config, const std::string& assignment);
 Config load_run_config(const Registry& registry, const std::string& what, bool plain,
                        const std::vector<std::string>& overrides,
                        const Algorithms& algorithms = built_in_algorithms());
+// The config in a text, of a run that goes on. `origin`: for messages.
+Config parse_run_config(const Registry& registry, const std::string& yaml,
+                        const std::string& origin, const Algorithms& algorithms);
 const EnvType& env_of(const Registry& registry, const Config& config);
 
 }  // namespace flotilla

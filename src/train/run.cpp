@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
@@ -24,6 +23,12 @@ namespace {
 constexpr const char* kConfig = "config.yaml";
 constexpr const char* kSummary = "summary.json";
 constexpr const char* kHistory = "history.jsonl";
+constexpr size_t kLargestSummary = size_t{1} << 24U;
+
+// What a run writes; event files have the time in their names.
+const RunDirectory::Names kNames = {
+    kConfig,       kSummary,         "metrics.jsonl",        kHistory,
+    "checkpoints", kDefaultCrashDir, "events.out.tfevents.*"};
 
 double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - start) * 1e-9; }
 
@@ -76,73 +81,81 @@ int64_t choose_step(const std::vector<int64_t>& steps, std::optional<int64_t> fr
 Config read_config(const Registry& registry, const Algorithms& algorithms,
                    const RunDirectory& directory) {
   try {
-    return load_run_config(registry, directory.file(kConfig), true, {}, algorithms);
+    return parse_run_config(registry, directory.read(kConfig, kLargestConfig),
+                            directory.file(kConfig), algorithms);
   } catch (const Error& error) {
     throw Error(ErrorCode::kData, error.what());
   }
+}
+
+// Before a trainer is made, which may take long.
+const RunConfig& require_free(const RunConfig& config, const std::string& directory) {
+  if (!directory.empty()) RunDirectory::require_free(directory, kNames);
+  return config;
 }
 
 }  // namespace
 
 Run::Run(const RunConfig& config, const std::string& directory)
     : opened_ns_(now_ns()),
+      run_(require_free(config, directory)),
+      trainer_(std::make_unique<Trainer>(run_)),
+      directory_(RunDirectory::make(
+          directory.empty() ? make_run_path(run_.type.name, run_.seed) : directory, kNames)),
+      checkpoints_(directory_.directory()) {
+  set_up();
+  begin();
+}
+
+Run::Run(const RunConfig& config, RunDirectory directory)
+    : opened_ns_(now_ns()),
       run_(config),
       trainer_(std::make_unique<Trainer>(run_)),
-      directory_(std::make_unique<RunDirectory>(
-          directory.empty() ? make_run_path(run_.type.name, run_.seed) : directory,
-          RunDirectory::Mode::kNew)),
-      checkpoints_(path()) {
+      directory_(std::move(directory)),
+      checkpoints_(directory_.directory()) {
   set_up();
-  directory_->write(kConfig, run_.config.to_yaml());
+}
+
+void Run::begin() {
+  id_ = new_run_id();
+  directory_.write(kConfig, run_.config.to_yaml());
   record("start");
-  metrics_ = std::make_unique<MetricsLog>(path());
+  metrics_ = std::make_unique<MetricsLog>(directory_.directory(), 0);
   metrics_->write_text("config", "```\n" + run_.config.to_yaml() + "```\n", 0);
   // Not worth waiting for the disk: a crash of the machine now loses nothing.
   checkpoint(false);
   wait_for_checkpoint();
 }
 
-Run::Run(const RunConfig& config, std::unique_ptr<RunDirectory> directory)
-    : opened_ns_(now_ns()),
-      run_(config),
-      trainer_(std::make_unique<Trainer>(run_)),
-      directory_(std::move(directory)),
-      checkpoints_(path()) {
-  set_up();
-}
-
 void Run::set_up() {
   saved_ns_ = now_ns();
-  if (run_.vec.crash_dir == kDefaultCrashDir) {
-    trainer_->set_crash_dir(directory_->file(kDefaultCrashDir));
+  if (run_.vec.crash_dir.path() == kDefaultCrashDir) {
+    trainer_->set_crash_dir({directory_.directory(), kDefaultCrashDir});
   }
 }
 
 std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& path,
                                  const Adjust& adjust, std::optional<int64_t> from_step,
                                  const Algorithms& algorithms) {
-  auto directory = std::make_unique<RunDirectory>(path, RunDirectory::Mode::kExisting);
+  RunDirectory directory = RunDirectory::open(path);
   for (const ForeignDirectory& kind : registry.foreign_directories()) {
-    if (!directory->holds(kind.file)) continue;
+    if (!directory.holds(kind.file)) continue;
     throw Error(ErrorCode::kUsage, "'" + path + "' is no run but " + kind.what + ": go on with " +
                                        kind.resume + " " + path);
   }
-  Config config = read_config(registry, algorithms, *directory);
+  Config config = read_config(registry, algorithms, directory);
+  keep_crashes_inside(config, path);
   if (adjust) adjust(config);
   const RunConfig run(env_of(registry, config), config, algorithms);
-  const Checkpoints checkpoints(path);
+  const Checkpoints checkpoints(directory.directory());
   const std::vector<int64_t> steps = checkpoints.steps();
   if (steps.empty()) {  // stopped before it had begun
-    if (has_metrics(path)) {
+    if (has_metrics(directory.directory())) {
       throw Error(ErrorCode::kData,
                   "'" + path + "' has metrics but no checkpoint to go on from: start a new run");
     }
     std::unique_ptr<Run> fresh(new Run(run, std::move(directory)));
-    fresh->directory_->write(kConfig, run.config.to_yaml());
-    fresh->metrics_ = std::make_unique<MetricsLog>(path, 0);
-    fresh->record("start");
-    fresh->checkpoint(false);
-    fresh->wait_for_checkpoint();
+    fresh->begin();
     return fresh;
   }
   const int64_t step = choose_step(steps, from_step);
@@ -165,20 +178,20 @@ std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& pa
 void Run::go_on_from(int64_t step, const CheckpointState& state) {
   earlier_s_ = trainer_->progress().wall_s;
   best_ = state.best;
+  id_ = state.run_id;
   saved_step_ = step;
   if (state.implementation != trainer_->implementation()) {
     log::warn("another kernel than before: results may differ",
               {{"before", state.implementation}, {"now", trainer_->implementation()}});
   }
-  was_finished_ = finished() && directory_->holds(kSummary);
+  was_finished_ = finished() && directory_.holds(kSummary);
   if (was_finished_) return;
-  require_whole_metrics(path(), step);  // before anything is removed
+  require_whole_metrics(directory_.directory(), step);  // before anything is removed
   checkpoints_.require_writable();
-  checkpoints_.cut(step);
-  metrics_ = std::make_unique<MetricsLog>(path(), step);
-  std::error_code error;
-  std::filesystem::remove(directory_->file(kSummary), error);  // of a run with an earlier end
-  if (!changes_.empty()) directory_->write(kConfig, run_.config.to_yaml());
+  checkpoints_.cut(step, id_);
+  metrics_ = std::make_unique<MetricsLog>(directory_.directory(), step);
+  directory_.directory().remove_file(kSummary);  // of a run with an earlier end
+  if (!changes_.empty()) directory_.write(kConfig, run_.config.to_yaml());
   record("resume");
 }
 
@@ -243,8 +256,8 @@ bool Run::checkpoint_due() const {
 void Run::checkpoint(bool sync) {
   const uint64_t start = now_ns();
   wait_for_checkpoint();
-  directory_->require_in_place();
-  Checkpoint taken = take_checkpoint(*trainer_, run_, best_);
+  directory_.require_in_place();
+  Checkpoint taken = take_checkpoint(*trainer_, run_, best_, id_);
   // What the checkpoint stands behind is in the file before the checkpoint is there.
   metrics_->flush();
   std::vector<int64_t> spared;
@@ -254,7 +267,7 @@ void Run::checkpoint(bool sync) {
   writing_ = std::async(std::launch::async, [this, sync, spared, taken = std::move(taken)] {
     if (sync) metrics_->sync_lines();
     checkpoints_.write(taken, sync);
-    checkpoints_.prune(run_.checkpoint.keep, spared);
+    checkpoints_.prune(run_.checkpoint.keep, spared, id_);
   });
   trainer_->add_checkpoint_time(seconds_since(start));
 }
@@ -283,13 +296,15 @@ std::string Run::finish() {
     wait_for_checkpoint();
     const std::string summary =
         summary_json(run_, *trainer_, evaluation_, best_, wall_s()).dump(2) + "\n";
-    directory_->write(kSummary, summary);
+    directory_.write(kSummary, summary);
     record("finish");
     return summary;
   } catch (const Error& error) {
     fail(error);
   }
 }
+
+std::string Run::summary() const { return directory_.read(kSummary, kLargestSummary); }
 
 void Run::fail(const Error& error) const {
   if (error.code() != ErrorCode::kData) throw;  // what is being handled, whatever it is
@@ -304,13 +319,13 @@ void Run::fail(const Error& error) const {
 
 // For people who read what became of a run; nothing depends on it.
 void Run::record(const std::string& event) const {
-  directory_->require_in_place();
+  directory_.require_in_place();
   Json json = {{"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
                {"event", event},
                {"step", trainer_->progress().steps},
                {"version", kVersionLine}};
   if (event == "resume") json["changes"] = changes_;
-  AppendFile file(directory_->file(kHistory));
+  AppendFile file(directory_.directory(), kHistory);
   file.append(json.dump() + "\n");
   file.flush();
 }

@@ -56,9 +56,10 @@ class Run {
 
   // Evaluates the policy and writes summary.json; returns its text.
   std::string finish();
+  std::string summary() const;  // of a run that was finished
 
   const RunConfig& config() const { return run_; }
-  const std::string& path() const { return directory_->path(); }
+  const std::string& path() const { return directory_.path(); }
   Trainer& trainer() { return *trainer_; }
   const Trainer& trainer() const { return *trainer_; }
   const Evaluation& evaluation() const { return evaluation_; }  // of finish()
@@ -67,8 +68,9 @@ class Run {
   const std::vector<std::string>& changes() const { return changes_; }
 
  private:
-  Run(const RunConfig& config, std::unique_ptr<RunDirectory> directory);
+  Run(const RunConfig& config, RunDirectory directory);
 
+  void begin();  // the files of a run that has none
   void set_up();
   void go_on_from(int64_t step, const CheckpointState& state);  // which is loaded
   void iterate(const AfterUpdate& after);
@@ -85,7 +87,8 @@ class Run {
   double earlier_s_ = 0;
   const RunConfig run_;
   std::unique_ptr<Trainer> trainer_;
-  std::unique_ptr<RunDirectory> directory_;
+  RunDirectory directory_;
+  std::string id_;  // in all of its checkpoints
   Checkpoints checkpoints_;
   std::unique_ptr<MetricsLog> metrics_;
   Mark line_;  // at the last line of metrics

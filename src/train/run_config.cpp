@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/log.h"
 #include "flotilla/core/system.h"
 
 namespace flotilla {
@@ -105,6 +106,16 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
                                                horizon, vec.num_envs, kMaxRows));
   }
   algorithm.validate(algo_config, rows, network);
+}
+
+void keep_crashes_inside(Config& config, const std::string& path) {
+  const std::string folder = config.get_text("crash_dir");
+  if (folder.empty() || folder == kDefaultCrashDir) return;
+  log::warn(
+      "crash_dir of the run's config.yaml is not taken: it leads outside of the run; give it "
+      "on the command line",
+      {{"crash_dir", folder}, {"now", path + "/" + kDefaultCrashDir}});
+  config.set("crash_dir", kDefaultCrashDir);
 }
 
 }  // namespace flotilla

@@ -52,4 +52,8 @@ struct RunConfig {
   static constexpr int64_t kSteps = 1'000'000;
 };
 
+// Of a directory that may have come from somebody else, who is not asked where to write outside of
+// it: a crash_dir that is not the default is dropped, with a warning.
+void keep_crashes_inside(Config& config, const std::string& path);
+
 }  // namespace flotilla

@@ -1,12 +1,10 @@
 #include "flotilla/train/run_directory.h"
 
-#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -14,6 +12,7 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 namespace {
@@ -22,65 +21,76 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConfig = "config.yaml";
 
-}  // namespace
+bool matches(const std::string& name, const std::string& pattern) {
+  if (!pattern.ends_with('*')) return name == pattern;
+  return name.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
+}
 
-RunDirectory::RunDirectory(const std::string& path, Mode mode) : path_(path) {
-  std::error_code error;
-  if (mode == Mode::kNew) {
-    require_no_run();
-    fs::create_directories(path, error);
-    if (error) throw Error(ErrorCode::kUsage, "cannot make '" + path + "': " + error.message());
-  } else if (!holds(kConfig)) {
-    throw Error(ErrorCode::kUsage, path_exists(path)
-                                       ? "'" + path + "' is no run: it has no " + kConfig
-                                       : "there is no run '" + path + "'");
-  }
-  require_writable(path);
-  lock_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0) throw_errno(ErrorCode::kUsage, "cannot open '" + path + "'");
-  try {
-    lock();
-    if (mode == Mode::kNew) require_no_run();  // nobody else can change that any more
-  } catch (...) {
-    ::close(lock_);
-    throw;
+void require_none_of(const RunDirectory::Names& names, const Directory& directory) {
+  const std::vector<std::string> there = directory.names();
+  for (const std::string& pattern : names) {
+    const auto found =
+        std::ranges::find_if(there, [&](const auto& name) { return matches(name, pattern); });
+    if (found == there.end()) continue;
+    const std::string& path = directory.path();
+    throw Error(ErrorCode::kUsage,
+                directory.holds(kConfig)
+                    ? fmt::format("'{}' holds a run already; go on with it by --resume {}, or "
+                                  "choose another --out",
+                                  path, path)
+                    : fmt::format("'{}' holds {} already, which would mix with what is written "
+                                  "there: choose another --out",
+                                  path, in_quotes(*found)));
   }
 }
 
-void RunDirectory::require_no_run() const {
-  if (!holds(kConfig)) return;
-  throw Error(ErrorCode::kUsage, "'" + path_ + "' holds a run already; go on with it by --resume " +
-                                     path_ + ", or choose another --out");
-}
-
-void RunDirectory::lock() {
+void lock(const Directory& directory) {
   // Forked workers of a run that was killed hold its lock for a moment longer.
   constexpr int kAttempts = 20;
   constexpr auto kPause = std::chrono::milliseconds(50);
-  for (int attempt = 1; ::flock(lock_, LOCK_EX | LOCK_NB) != 0; ++attempt) {
+  for (int attempt = 1; ::flock(directory.fd(), LOCK_EX | LOCK_NB) != 0; ++attempt) {
     if (attempt == kAttempts) {
-      throw Error(ErrorCode::kUsage, "another run is using '" + path_ + "'");
+      throw Error(ErrorCode::kUsage, "another run is using '" + directory.path() + "'");
     }
     std::this_thread::sleep_for(kPause);
   }
 }
 
-bool RunDirectory::holds(const std::string& name) const { return path_exists(file(name)); }
+}  // namespace
 
-RunDirectory::~RunDirectory() {
-  if (lock_ >= 0) ::close(lock_);
+RunDirectory::RunDirectory(Directory directory) : directory_(std::move(directory)) {
+  directory_.require_writable();
+  lock(directory_);
+}
+
+void RunDirectory::require_free(const std::string& path, const Names& names) {
+  if (path_exists(path) && fs::is_directory(path)) require_none_of(names, path);
+}
+
+RunDirectory RunDirectory::make(const std::string& path, const Names& names) {
+  require_free(path, names);
+  RunDirectory made(Directory::make(path));
+  require_none_of(names, made.directory_);  // nobody else can change that any more
+  return made;
+}
+
+RunDirectory RunDirectory::open(const std::string& path) {
+  if (!path_exists(path)) throw Error(ErrorCode::kUsage, "there is no run '" + path + "'");
+  const Directory directory(path);
+  if (!directory.holds(kConfig)) {
+    throw Error(ErrorCode::kUsage, "'" + path + "' is no run: it has no " + kConfig);
+  }
+  return RunDirectory(directory);
 }
 
 void RunDirectory::require_in_place() const {
-  struct stat held, now;
-  const bool there = ::fstat(lock_, &held) == 0 && ::stat(path_.c_str(), &now) == 0;
-  if (there && held.st_dev == now.st_dev && held.st_ino == now.st_ino) return;
-  throw Error(ErrorCode::kData, "the run directory '" + path_ + "' was moved or deleted");
+  if (directory_.in_place()) return;
+  throw Error(ErrorCode::kData, "the run directory '" + path() + "' was moved or deleted");
 }
 
 void RunDirectory::write(const std::string& name, const std::string& text) const {
   require_in_place();
-  write_file_atomically(file(name), text);
+  directory_.write(name, text);
 }
 
 std::string make_run_path(const std::string& name, uint64_t seed) {

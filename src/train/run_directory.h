@@ -1,28 +1,38 @@
-// The directory of a run: config.yaml before the first step, summary.json at the end, metrics and
-// checkpoints in between. It belongs to one process as long as that runs (flock).
+// The directory of a run, or of what else goes on for hours and can be gone on with: config.yaml
+// before the first step, results at the end. It belongs to one process as long as that runs
+// (flock), and is opened once (core/directory.h): what is in it cannot lead out of it.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "flotilla/core/directory.h"
 
 namespace flotilla {
 
 class RunDirectory {
  public:
-  enum class Mode : uint8_t {
-    kNew,      // makes the directory; refuses one that holds a run already
-    kExisting  // refuses one that holds none
-  };
-  // Throws Error(kUsage) as the mode says, when another process has a run there, and when it cannot
-  // be written.
-  RunDirectory(const std::string& path, Mode mode);
-  ~RunDirectory();
-  RunDirectory(const RunDirectory&) = delete;
-  RunDirectory& operator=(const RunDirectory&) = delete;
+  // The files that a kind of run writes, which a new one must not find. A '*' at the end stands for
+  // any end.
+  using Names = std::vector<std::string>;
 
-  const std::string& path() const { return path_; }
-  bool holds(const std::string& name) const;
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  // Makes the directory for a new run. Throws Error(kUsage) that says which of the names is there
+  // already, when another process has a run there, and when it cannot be written.
+  static RunDirectory make(const std::string& path, const Names& names);
+  // Opens one that holds a config.yaml; else throws Error(kUsage).
+  static RunDirectory open(const std::string& path);
+  // Throws as make() would, and changes nothing: for those who have much to do before.
+  static void require_free(const std::string& path, const Names& names);
+
+  const std::string& path() const { return directory_.path(); }
+  const Directory& directory() const { return directory_; }
+  bool holds(const std::string& name) const { return directory_.holds(name); }
+  // How a file of it is called in messages.
+  std::string file(const std::string& name) const { return directory_.path(name); }
+  std::string read(const std::string& name, size_t limit) const {
+    return directory_.read(name, limit);
+  }
   // Throws Error(kData) when it was moved or deleted since: what is written now would be half a
   // run.
   void require_in_place() const;
@@ -31,11 +41,9 @@ class RunDirectory {
   void write(const std::string& name, const std::string& text) const;
 
  private:
-  void require_no_run() const;
-  void lock();
+  explicit RunDirectory(Directory directory);  // locks it
 
-  std::string path_;
-  int lock_ = -1;
+  Directory directory_;
 };
 
 // Makes "runs/cartpole-seed9-20261115-120304" for a run that was given no directory; with "-2" and

@@ -64,9 +64,9 @@ void Trainer::train(const std::function<void(const Progress&)>& after) {
   }
 }
 
-void Trainer::set_crash_dir(const std::string& path) {
-  run_.vec.crash_dir = run_.eval.vec.crash_dir = path;
-  vec_->set_crash_dir(path);
+void Trainer::set_crash_dir(const CrashFolder& folder) {
+  run_.vec.crash_dir = run_.eval.vec.crash_dir = folder;
+  vec_->set_crash_dir(folder);
 }
 
 void Trainer::iterate() {

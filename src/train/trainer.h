@@ -45,7 +45,7 @@ class Trainer {
   ~Trainer();
 
   // Where crash bundles go, instead of where the config says.
-  void set_crash_dir(const std::string& path);
+  void set_crash_dir(const CrashFolder& folder);
 
   // One rollout and one update.
   void iterate();

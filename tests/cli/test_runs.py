@@ -55,6 +55,81 @@ class RunTest(unittest.TestCase):
         return [json.loads(line) for line in (self.run / "metrics.jsonl").read_text().splitlines()]
 
 
+class NothingIsMixed(RunTest):
+    """A new run goes into a directory that holds nothing a run writes."""
+
+    NAMES = ["config.yaml", "summary.json", "metrics.jsonl", "history.jsonl", "checkpoints", "crashes",
+             "events.out.tfevents.1.host"]
+
+    def test_a_new_run_refuses_what_it_would_write(self):
+        for name in self.NAMES:
+            with self.subTest(name=name):
+                folder = self.folder / f"has-{name}"
+                folder.mkdir()
+                (folder / name).write_text("of the user")
+                done = self.call("train", "cartpole", "--out", folder, "--steps", 128, *SMALL, status=2)
+                text = self.error(done)
+                self.assertIn(str(folder), text)
+                self.assertIn("another --out", text)
+                self.assertIn("--resume" if name == "config.yaml" else name, text)
+                self.assertEqual([path.name for path in folder.iterdir()], [name])
+                self.assertEqual((folder / name).read_text(), "of the user")
+
+    def test_other_files_do_not_matter(self):
+        self.run.mkdir()
+        (self.run / "notes.txt").write_text("of the user")
+        (self.run / "plots").mkdir()
+        self.train()
+        self.assertEqual((self.run / "notes.txt").read_text(), "of the user")
+
+    def test_searches_and_oracles_as_well(self):
+        for command, name in ((["corners", "search"], "training_log.csv"), (["corners", "search"], "policies"),
+                              (["dvrp", "oracle", "train"], "oracle.safetensors"),
+                              (["dvrp", "oracle", "train"], "curves.csv")):
+            with self.subTest(command=command, name=name):
+                folder = Path(tempfile.mkdtemp(dir=self.folder))
+                (folder / name).write_text("of the user")
+                text = self.error(self.call(*command, "--out", folder, status=2))
+                self.assertIn(f"holds '{name}' already", text)
+                self.assertEqual([path.name for path in folder.iterdir()], [name])
+
+    def test_what_the_run_did_not_write_stays(self):
+        self.train(1024, "checkpoint.keep=1")
+        checkpoints = self.run / "checkpoints"
+        (checkpoints / "step_7").mkdir()
+        (checkpoints / "step_7" / "thesis.tex").write_text("of the user")
+        (checkpoints / "draft.part").mkdir()
+        self.call("train", "--resume", self.run, "--steps", 4096)
+        self.assertEqual((checkpoints / "step_7" / "thesis.tex").read_text(), "of the user")
+        self.assertTrue((checkpoints / "draft.part").is_dir())
+        (checkpoints / "draft.part").rmdir()
+        self.assertEqual(self.checkpoints(), [7, 4096])
+
+    def test_a_later_checkpoint_of_another_run_does_not_shadow(self):
+        self.train(1024)
+        other = self.folder / "other"
+        self.call("train", "cartpole", "--out", other, "--steps", 9216, *SMALL)
+        shutil.copytree(other / "checkpoints/step_9216", self.run / "checkpoints/step_9216")
+        done = self.call("train", "--resume", self.run, "--from-step", 1024, "--steps", 2048)
+        self.assertIn("step_9216.aside", done.stderr)
+        self.assertTrue((self.run / "checkpoints/step_9216.aside/model.safetensors").is_file())
+        self.assertIn("step_2048", json.loads(self.call("eval", self.run, "--episodes", 1, "--json").stdout)["policy"])
+
+    def test_lines_of_metrics_that_are_missing_doubled_or_swapped_are_noticed(self):
+        self.train(1024)
+        file = self.run / "metrics.jsonl"
+        lines = file.read_text().splitlines(keepends=True)
+        for what, changed in (("doubled", lines[:3] + lines[2:]), ("swapped", [lines[1], lines[0], *lines[2:]])):
+            with self.subTest(what=what):
+                file.write_text("".join(changed))
+                done = self.call("train", "--resume", self.run, "--steps", 2048, status=4)
+                self.assertIn("comes after step", self.error(done))
+                self.assertEqual(file.read_text(), "".join(changed))
+        file.write_text("".join(lines[:2] + lines[3:]))
+        done = self.call("train", "--resume", self.run, "--steps", 2048)
+        self.assertIn("lacks updates", done.stderr)
+
+
 class OtherMachines(RunTest):
     """The portable kernels train the same parameters on every CPU.
 
@@ -244,7 +319,7 @@ class Damage(RunTest):
         folder = self.last.parent
         shutil.rmtree(folder)
         folder.symlink_to("checkpoints")
-        said = f"cannot read {folder}: Too many levels of symbolic links"
+        said = f"cannot read {folder}: it is a symbolic link"
         self.assertEqual(self.error(self.call("train", "--resume", self.run, "--steps", 4096, status=4)), said)
         self.assertEqual(self.error(self.call("eval", self.run, status=4)), said)
 

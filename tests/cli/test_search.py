@@ -179,6 +179,33 @@ class BadInput(SearchTest):
         path.write_text(path.read_text().replace('"eval_reward": ', '"eval_reward": "x" '))
         self.assertEqual(self.refused("corners", "search", "--resume", "s", status=4), "s/search.json: is not JSON")
 
+    def test_an_altered_state_does_not_match_its_checksum(self):
+        self.call("corners", "search", *small(1), "--out", "s")
+        path = self.folder / "s/search.json"
+        whole = path.read_text()
+        path.write_text(whole.replace('"success": ', '"success":  ', 1))
+        self.call("corners", "search", "--resume", "s")  # other spaces, the same contents
+        path.write_text(whole.replace('"episodes_trained": ', '"episodes_trained": 1', 1))
+        self.assertEqual(self.refused("corners", "search", "--resume", "s", status=4),
+                         "s/search.json: does not match its checksum")
+
+    def test_nothing_is_changed_before_everything_is_checked(self):
+        self.call("corners", "search", *small(2), "--out", "s")
+        for name in ("training_log.csv", "gp_sampling_log.csv", "policies/1.safetensors"):
+            with self.subTest(name=name):
+                path = self.folder / "s" / name
+                whole = path.read_bytes()
+                if path.suffix == ".csv":
+                    path.write_bytes(whole[:-1])
+                else:
+                    path.unlink()
+                before = {each.name: each.read_bytes() for each in (self.folder / "s").iterdir() if each.is_file()}
+                self.assertIn(f"s/{name}", self.refused("corners", "search", "--resume", "s", "--n-workflows", "3",
+                                                        status=4))
+                after = {each.name: each.read_bytes() for each in (self.folder / "s").iterdir() if each.is_file()}
+                self.assertEqual(after, before)
+                path.write_bytes(whole)
+
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(add_help=False)

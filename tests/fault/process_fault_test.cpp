@@ -305,7 +305,7 @@ TEST(ProcessFaults, AFailureIsTheOneOfItsOwnGroup) {
   EXPECT_EQ(failures[0].step, 2u);
   EXPECT_EQ(CrashBundle::read(failures[0].bundle).actions,
             (std::vector<std::vector<double>>{{0}, {2}, {1}}));
-  std::filesystem::remove_all(options.crash_dir);
+  std::filesystem::remove_all(options.crash_dir.path());
 }
 
 // Stopped for longer than the deadline and then continued, as by Ctrl-Z and fg: not a hang.

@@ -108,7 +108,7 @@ class EventsInput final : public InputReader {
       if (record.step > kLastStep) break;
       expected = record.end;
     }
-    cut_event_file(path_, kLastStep);
+    cut_event_file(Descriptor(::dup(fd_)), path_, kLastStep);
     std::string now(file.size() + 1, '\0');
     const ssize_t size = pread(fd_, now.data(), now.size(), 0);
     require(size == static_cast<ssize_t>(expected), "cut in another place");

@@ -1,9 +1,10 @@
 #include "flotilla/domains/workflow/search.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 
 #include "flotilla/core/error.h"
@@ -15,15 +16,17 @@
 namespace flotilla::workflow {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr const char* kTraining = "config.yaml";
 constexpr const char* kOptions = "search.yaml";
 constexpr const char* kState = "search.json";
 constexpr const char* kTrainingLog = "training_log.csv";
 constexpr const char* kChoiceLog = "gp_sampling_log.csv";
 constexpr const char* kPolicies = "policies";
-constexpr size_t kMaxState = size_t{1} << 28u;
+constexpr size_t kMaxState = size_t{1} << 28u, kMaxPolicy = size_t{1} << 32u;
+const RunDirectory::Names kNames = {kTraining,  kOptions,  kState,           kTrainingLog,
+                                    kChoiceLog, kPolicies, kDefaultCrashDir, "posterior.svg"};
+
+std::string policy_name(size_t iteration) { return fmt::format("{}.safetensors", iteration + 1); }
 
 // Streams of the seed, behind those of ties.
 constexpr uint64_t kShuffles = uint64_t{1} << 40u, kTrainings = uint64_t{2} << 40u;
@@ -48,7 +51,7 @@ int random_choice(const Orders& orders, uint64_t seed, int iteration) {
 Config read_config(const RunDirectory& directory, const char* name, const Schema& schema) {
   Config config(schema);
   try {
-    config.load_yaml_file(directory.file(name));
+    config.load_yaml_text(directory.read(name, kLargestConfig), directory.file(name));
   } catch (const Error& error) {
     throw Error(ErrorCode::kData, error.what());
   }
@@ -65,21 +68,27 @@ void require_same(const Config& before, const Config& now, const MayChange& may_
   }
 }
 
-void cut(const std::string& path, uint64_t size) {
-  std::error_code error;
-  const uint64_t there = fs::exists(path, error) ? fs::file_size(path, error) : 0;
-  if (error || there < size) {
-    throw Error(ErrorCode::kData,
-                fmt::format("{}: has {} bytes, {} says {}", path, there, kState, size));
+// Of a log that may not be there yet. Throws Error(kData) where it is shorter than the state says.
+void require_size(const Directory& directory, const char* name, uint64_t size) {
+  struct stat facts {};
+  if (directory.holds(name)) ::fstat(directory.open_to_read(name).get(), &facts);
+  if (static_cast<uint64_t>(facts.st_size) >= size) return;
+  throw Error(ErrorCode::kData, fmt::format("{}: has {} bytes, {} says {}", directory.path(name),
+                                            facts.st_size, kState, size));
+}
+
+void cut(const Directory& directory, const char* name, uint64_t size) {
+  if (!directory.holds(name)) return;
+  const Descriptor file = directory.open_to_write(name, Directory::Place::kAnywhere);
+  if (::ftruncate(file.get(), static_cast<off_t>(size)) != 0) {
+    throw_errno(ErrorCode::kData, "cannot cut " + directory.path(name));
   }
-  if (there > size) fs::resize_file(path, size, error);
-  if (error) throw Error(ErrorCode::kData, path + ": " + error.message());
 }
 
 // Returns the new size.
-uint64_t append(const std::string& path, uint64_t size, const std::string& header,
-                const std::string& rows) {
-  AppendFile file(path);
+uint64_t append(const Directory& directory, const char* name, uint64_t size,
+                const std::string& header, const std::string& rows) {
+  AppendFile file(directory, name);
   const std::string text = size == 0 ? header + rows : rows;
   file.append(text);
   file.flush();
@@ -130,13 +139,11 @@ ForeignDirectory search_directory() {
           .resume = "flotilla ENV search --resume"};
 }
 
-Search::Search(const Domain& domain, const Registry& registry,
-               std::unique_ptr<RunDirectory> directory, const Config& options,
+Search::Search(const Domain& domain, const Registry& registry, const Config& options,
                const Config& training)
     : domain_(domain),
       orders_(static_cast<int>(domain.types.size())),
       type_(registry.find(domain.env)),
-      directory_(std::move(directory)),
       config_(options),
       training_(training),
       options_(SearchOptions::from(options)) {
@@ -148,42 +155,49 @@ Search::Search(const Domain& domain, const Registry& registry,
 
 Search::Search(const Domain& domain, const Registry& registry, const std::string& directory,
                const Config& options, const Config& training)
-    : Search(domain, registry, std::unique_ptr<RunDirectory>(), options, training) {
+    : Search(domain, registry, options, training) {
   run_config(0);  // what is wrong with it is said before anything is written
-  directory_ = std::make_unique<RunDirectory>(
+  directory_ = RunDirectory::make(
       directory.empty() ? make_run_path(domain_.env + "-search", options_.seed) : directory,
-      RunDirectory::Mode::kNew);
+      kNames);
   directory_->write(kOptions, config_.to_yaml());
   write_state();
   directory_->write(kTraining, training_.to_yaml());
 }
 
-void Search::write_state() const {
-  directory_->write(kState, encode_state(domain_, orders_, options_.n_envs, finished(), state_));
+std::string Search::state_text() const {
+  return encode_state(domain_, orders_, options_.n_envs, finished(), state_);
 }
+
+void Search::write_state() const { directory_->write(kState, state_text()); }
 
 std::unique_ptr<Search> Search::resume(const Domain& domain, const Registry& registry,
                                        const std::string& path, const Adjust& adjust) {
-  auto directory = std::make_unique<RunDirectory>(path, RunDirectory::Mode::kExisting);
-  if (!directory->holds(kOptions)) {
+  RunDirectory directory = RunDirectory::open(path);
+  if (!directory.holds(kOptions)) {
     throw Error(ErrorCode::kUsage, "'" + path + "' is no search: it has no " + kOptions);
   }
-  const std::string file = directory->file(kState);
   const SearchState state = decode_state(domain, Orders(static_cast<int>(domain.types.size())),
-                                         read_whole_file(file, kMaxState), file);
-  const Config options = read_config(*directory, kOptions, SearchOptions::schema());
+                                         directory.read(kState, kMaxState), directory.file(kState));
+  const Config options = read_config(directory, kOptions, SearchOptions::schema());
   const Config training =
-      read_config(*directory, kTraining, RunConfig::schema(registry.find(domain.env)));
+      read_config(directory, kTraining, RunConfig::schema(registry.find(domain.env)));
   Config new_options = options, new_training = training;
+  keep_crashes_inside(new_training, path);
   if (adjust) adjust(new_options, new_training);
   require_same(options, new_options,
                [](const Key& key) { return key.name == "n_workflows" || key.name == "episodes"; });
   require_same(training, new_training, [](const Key& key) { return key.execution; });
-  std::unique_ptr<Search> search(
-      new Search(domain, registry, std::move(directory), new_options, new_training));
+  std::unique_ptr<Search> search(new Search(domain, registry, new_options, new_training));
+  search->directory_ = std::move(directory);
   search->state_ = state;
-  cut(search->directory_->file(kTrainingLog), search->state_.training_log);
-  cut(search->directory_->file(kChoiceLog), search->state_.choice_log);
+  search->run_config(0);  // every check before the first change
+  const Directory& files = search->directory();
+  require_size(files, kTrainingLog, state.training_log);
+  require_size(files, kChoiceLog, state.choice_log);
+  search->require_policies();
+  cut(files, kTrainingLog, state.training_log);
+  cut(files, kChoiceLog, state.choice_log);
   search->directory_->write(kOptions, search->config_.to_yaml());
   return search;
 }
@@ -230,8 +244,11 @@ RunConfig Search::run_config(int order) const {
   return RunConfig(type_, config);
 }
 
-std::string Search::policy_path(size_t iteration) const {
-  return directory_->file(fmt::format("{}/{}.safetensors", kPolicies, iteration + 1));
+// Of the trainings that later ones may begin with.
+void Search::require_policies() const {
+  if (state_.history.empty() || options_.inherit == SearchOptions::Inherit::kNone) return;
+  const Directory policies = directory().folder(kPolicies);
+  for (size_t i = 0; i < state_.history.size(); ++i) policies.open_to_read(policy_name(i));
 }
 
 void Search::run(const std::function<void(const Trainer&)>& during,
@@ -258,8 +275,14 @@ void Search::try_next(const std::function<void(const Trainer&)>& during) {
 
   const RunConfig run = run_config(trained.order);
   Trainer trainer(run);
+  if (run.vec.crash_dir.path() == kDefaultCrashDir) {
+    trainer.set_crash_dir({directory(), kDefaultCrashDir});
+  }
   if (const auto from = inherited(orders_, state_.history, trained.order, options_.inherit)) {
-    load_policy(read_policy_file(policy_path(*from)), trainer.policy());
+    const Directory policies = directory().folder(kPolicies);
+    const std::string name = policy_name(*from);
+    load_policy(decode_policy(policies.read(name, kMaxPolicy), policies.path(name)),
+                trainer.policy());
   }
   const MetricPlaces places(domain_, trainer.env_spec());
   TrainingRows rows(static_cast<int>(state_.history.size()) + 1,
@@ -290,25 +313,22 @@ void Search::try_next(const std::function<void(const Trainer&)>& during) {
 void Search::record(Trained trained, TrainingRows& rows, const Trainer& trainer,
                     const RunConfig& run) {
   const size_t iteration = state_.history.size();
-  std::error_code error;
-  fs::create_directories(directory_->file(kPolicies), error);
-  if (error) throw Error(ErrorCode::kData, directory_->file(kPolicies) + ": " + error.message());
-  write_file_atomically(policy_path(iteration),
-                        encode_policy(trainer.policy(), trainer.env_spec(),
-                                      {.env = type_.name,
-                                       .env_config = run.env_config.to_yaml(),
-                                       .time_limit = run.vec.time_limit,
-                                       .seed = run.seed,
-                                       .sampled = !run.eval.deterministic}));
+  directory().make_folder(kPolicies).write(policy_name(iteration),
+                                           encode_policy(trainer.policy(), trainer.env_spec(),
+                                                         {.env = type_.name,
+                                                          .env_config = run.env_config.to_yaml(),
+                                                          .time_limit = run.vec.time_limit,
+                                                          .seed = run.seed,
+                                                          .sampled = !run.eval.deterministic}));
   const std::string choice = choice_row(
       domain_, orders_, static_cast<int>(iteration) + 1, trained, config_.get_text("acquisition"),
       options_.method == SearchOptions::Method::kLegacy
           ? options_.acquisition.beta
           : uncertainty_weight(options_.acquisition.beta, iteration));
-  state_.training_log = append(directory_->file(kTrainingLog), state_.training_log,
-                               training_log_header(), rows.text());
+  state_.training_log =
+      append(directory(), kTrainingLog, state_.training_log, training_log_header(), rows.text());
   state_.choice_log =
-      append(directory_->file(kChoiceLog), state_.choice_log, choice_log_header(), choice);
+      append(directory(), kChoiceLog, state_.choice_log, choice_log_header(), choice);
   state_.history.push_back(std::move(trained));
   write_state();
 }

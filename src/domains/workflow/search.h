@@ -66,22 +66,24 @@ class Search {
   std::vector<Candidate> ranking() const;
   int64_t episodes_used() const;
   const std::string& path() const { return directory_->path(); }
+  const Directory& directory() const { return directory_->directory(); }
+  std::string state_text() const;  // of search.json
 
  private:
-  Search(const Domain& domain, const Registry& registry, std::unique_ptr<RunDirectory> directory,
-         const Config& options, const Config& training);
+  Search(const Domain& domain, const Registry& registry, const Config& options,
+         const Config& training);
 
   RunConfig run_config(int order) const;
   void try_next(const std::function<void(const Trainer&)>& during);
   void record(Trained trained, TrainingRows& rows, const Trainer& trainer, const RunConfig& run);
   std::vector<Trial> trials() const;
-  std::string policy_path(size_t iteration) const;
+  void require_policies() const;
   void write_state() const;
 
   const Domain domain_;
   const Orders orders_;
   const EnvType& type_;
-  std::unique_ptr<RunDirectory> directory_;
+  std::optional<RunDirectory> directory_;  // there from the end of the making on
   Config config_, training_;
   SearchOptions options_;
   SearchState state_;

@@ -76,13 +76,14 @@ std::string encode_state(const Domain& domain, const Orders& orders, int n_envs,
                        {"params_sha256", trained.params_sha256},
                        {"top", std::move(top)}});
   }
-  const Json json = {
+  Json json = {
       {"format", kFormat},
       {"domain", domain.env},
       {"finished", finished},
       {"logs",
        {{"training_log.csv", state.training_log}, {"gp_sampling_log.csv", state.choice_log}}},
       {"training_history", std::move(history)}};
+  json["sha256"] = json_checksum(json);
   return json.dump(2) + "\n";
 }
 
@@ -96,6 +97,10 @@ SearchState decode_state(const Domain& domain, const Orders& orders, const std::
   }
   if (fields.text("domain") != domain.env) {
     fields.refuse("is of '" + fields.text("domain") + "', not of '" + domain.env + "'");
+  }
+  // Those of older programs have none.
+  if (json.find("sha256") != nullptr && fields.text("sha256") != json_checksum(json)) {
+    fields.refuse("does not match its checksum");
   }
   SearchState state;
   const JsonFields logs = fields.object("logs");

@@ -7,6 +7,7 @@
 #include <functional>
 #include <iterator>
 
+#include "flotilla/core/file.h"
 #include "flotilla/env/replay.h"
 #include "support/batch.h"
 #include "support/build.h"
@@ -70,7 +71,7 @@ class CrashBundles : public testing::Test {
   }
 
   std::string good_text() const {
-    good().write(path("good.json"));
+    write_file_atomically(path("good.json"), good().text());
     std::ifstream file(path("good.json"));
     return {std::istreambuf_iterator<char>(file), {}};
   }
@@ -129,7 +130,7 @@ TEST_F(CrashBundles, WrittenIsRead) {
   bundle.time_limit = 12;
   bundle.cause = "threw: \"quoted\"\n\tcaf\xc3\xa9";
   bundle.actions = {{0.1F, -2}, {1e-30, 3}};
-  bundle.write(path("one.json"));
+  write_file_atomically(path("one.json"), bundle.text());
   const CrashBundle back = CrashBundle::read(path("one.json"));
   EXPECT_EQ(back.env_name, bundle.env_name);
   EXPECT_EQ(back.config_yaml, bundle.config_yaml);

@@ -314,7 +314,7 @@ TEST(VecOptions, AreReadFromAConfig) {
   EXPECT_EQ(options.restart_budget, 7);
   EXPECT_EQ(options.step_timeout_s, 0.5);
   EXPECT_EQ(options.start_timeout_s, 2);
-  EXPECT_EQ(options.crash_dir, "elsewhere");
+  EXPECT_EQ(options.crash_dir.path(), "elsewhere");
   config.apply_override("workers=0");
   EXPECT_EQ(VecOptions::from(config).workers, cpu_count());
 }

@@ -45,9 +45,7 @@ void write(const std::string& path, const std::string& bytes) {
 
 class CheckpointTest : public testing::Test {
  protected:
-  CheckpointTest() : run_(run_of("cartpole")), checkpoints_(root()) {
-    fs::create_directory(root());
-  }
+  CheckpointTest() : run_(run_of("cartpole")), checkpoints_(Directory::make(root())) {}
   ~CheckpointTest() override { fs::remove_all(root()); }
 
   static std::string root() {
@@ -56,12 +54,12 @@ class CheckpointTest : public testing::Test {
            ("flotilla-checkpoint-" + std::to_string(getpid()) + "-" + test->name());
   }
   // A trainer after some updates, with a checkpoint of each.
-  void make(int updates) {
+  void make(int updates, const std::string& run_id = "") {
     Trainer trainer(run_);
-    checkpoints_.write(take_checkpoint(trainer, run_, {}), false);
+    checkpoints_.write(take_checkpoint(trainer, run_, {}, run_id), false);
     for (int i = 0; i < updates; ++i) {
       trainer.iterate();
-      checkpoints_.write(take_checkpoint(trainer, run_, {}), false);
+      checkpoints_.write(take_checkpoint(trainer, run_, {}, run_id), false);
     }
   }
   std::string refusal(const RunConfig& run, int64_t step) {
@@ -134,8 +132,50 @@ TEST_F(CheckpointTest, ForeignOnesAreRefusedByName) {
 
 TEST_F(CheckpointTest, OldOnesArePruned) {
   make(5);
-  checkpoints_.prune(2, {48});
+  checkpoints_.prune(2, {48}, "");
   EXPECT_EQ(checkpoints_.steps(), (std::vector<int64_t>{48, 192, 240}));
+}
+
+TEST_F(CheckpointTest, NothingOfOthersIsPruned) {
+  make(5, "mine");
+  const auto path = [this](int64_t step, const char* name) {
+    return checkpoints_.path(step) + "/" + name;
+  };
+  write(path(48, "notes.txt"), "of the user");
+  write(path(96, "state.json"), "damaged");
+  fs::create_directory(checkpoints_.path(7));
+  write(path(7, "thesis.tex"), "of the user");
+  checkpoints_.prune(1, {}, "another");
+  EXPECT_EQ(checkpoints_.steps().size(), 7u);
+  Checkpoints(root()).prune(1, {}, "mine");
+  EXPECT_EQ(checkpoints_.steps(), (std::vector<int64_t>{7, 48, 96, 240}));
+  EXPECT_EQ(read(path(48, "notes.txt")), "of the user");
+  EXPECT_EQ(read(path(48, "model.safetensors")).empty(), false);
+}
+
+TEST_F(CheckpointTest, WhatWouldStandBeforeTheNextOnesIsSetAside) {
+  make(4, "mine");
+  write(checkpoints_.path(192) + "/state.json", "damaged");
+  write(checkpoints_.path(144) + "/notes.txt", "of the user");
+  fs::create_directories(checkpoints_.path(240) + ".part");
+  fs::create_directories(checkpoints_.path(288) + ".part/folder");
+  write(root() + "/checkpoints/thesis.part", "of the user");
+  checkpoints_.cut(48, "mine");
+  std::vector<std::string> expected = {"step_0",         "step_144.aside",
+                                       "step_192.aside", "step_288.part.aside",
+                                       "step_48",        "thesis.part"};
+  EXPECT_EQ(Directory(root()).folder("checkpoints").names(), expected);
+  EXPECT_EQ(checkpoints_.steps(), (std::vector<int64_t>{0, 48}));
+}
+
+TEST_F(CheckpointTest, WhatIsThereIsNotReplaced) {
+  make(0);
+  write(checkpoints_.path(0) + "/notes.txt", "of the user");
+  const Trainer trainer(run_);
+  EXPECT_TRUE(error_text(ErrorCode::kData, [&] {
+                checkpoints_.write(take_checkpoint(trainer, run_, {}), false);
+              }).starts_with("cannot write " + checkpoints_.path(0)));
+  EXPECT_EQ(read(checkpoints_.path(0) + "/notes.txt"), "of the user");
 }
 
 TEST_F(CheckpointTest, WhatIsHalfWrittenIsNone) {

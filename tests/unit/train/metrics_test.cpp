@@ -37,7 +37,7 @@ TEST_F(MetricsTest, AFileCutAtAnyByteKeepsItsWholeLines) {
   const std::string whole = line(10) + line(20) + line(30) + line(40);
   for (size_t length = 0; length <= whole.size(); ++length) {
     write(whole.substr(0, length));
-    cut_metrics(path(), 30);
+    cut_metrics(directory_.string(), 30);
     const size_t lines = std::min<size_t>(length / line(10).size(), 3);
     EXPECT_EQ(read(), whole.substr(0, lines * line(10).size())) << "from " << length << " bytes";
   }
@@ -46,7 +46,7 @@ TEST_F(MetricsTest, AFileCutAtAnyByteKeepsItsWholeLines) {
 TEST_F(MetricsTest, NothingBehindTheCheckpointIsKept) {
   for (const char* strange : {"\n", "{}\n", "{\"step\": \"20\"}\n", "[20]\n", "{\"step\": 20\n"}) {
     write(line(10) + strange + line(30));
-    cut_metrics(path(), 10);
+    cut_metrics(directory_.string(), 10);
     EXPECT_EQ(read(), line(10)) << strange;
   }
 }
@@ -55,12 +55,27 @@ TEST_F(MetricsTest, ADamagedLineBeforeItIsRefusedAndNothingLost) {
   for (const char* strange : {"\n", "{}\n", "{\"step\": \"20\"}\n", "[20]\n", "{\"step\": 20\n"}) {
     const std::string text = line(10) + strange + line(30);
     write(text);
-    EXPECT_EQ(error_text(ErrorCode::kData, [&] { cut_metrics(path(), 30); }),
+    EXPECT_EQ(error_text(ErrorCode::kData, [&] { cut_metrics(directory_.string(), 30); }),
               path() +
                   ":2: is damaged; what is behind it would be lost: mend or remove this line, "
                   "or move the file away");
     EXPECT_EQ(read(), text) << strange;
   }
+}
+
+TEST_F(MetricsTest, LinesThatAreThereTwiceOrSwappedAreRefused) {
+  const auto refusal = [this](const std::string& text) {
+    write(text);
+    const std::string error =
+        error_text(ErrorCode::kData, [&] { cut_metrics(directory_.string(), 30); });
+    EXPECT_EQ(read(), text);
+    return error;
+  };
+  const std::string end = ": mend or remove this line, or move the file away";
+  EXPECT_EQ(refusal(line(10) + line(20) + line(20) + line(30)),
+            path() + ":3: step 20 comes after step 20" + end);
+  EXPECT_EQ(refusal(line(20) + line(10) + line(30)),
+            path() + ":2: step 10 comes after step 20" + end);
 }
 
 TEST_F(MetricsTest, WhatIsWrittenIsThere) {
@@ -69,7 +84,7 @@ TEST_F(MetricsTest, WhatIsWrittenIsThere) {
   progress.updates = 1;
   progress.episodes = 3;
   {
-    MetricsLog log(directory_);
+    MetricsLog log(directory_.string(), 0);
     log.write(progress, 0.5, {{"charts/SPS", 128.25}, {"a \"b\"", std::nan("")}});
   }
   const std::string first =
@@ -79,11 +94,11 @@ TEST_F(MetricsTest, WhatIsWrittenIsThere) {
   progress.steps = 128;
   progress.updates = 2;
   {
-    MetricsLog log(directory_, 64);
+    MetricsLog log(directory_.string(), 64);
     log.write(progress, 0.5, {});
   }
   EXPECT_EQ(read(), first + "{\"step\": 128, \"update\": 2, \"episodes\": 3, \"wall_s\": 0.5}\n");
-  MetricsLog again(directory_, 0);
+  MetricsLog again(directory_.string(), 0);
   EXPECT_EQ(read(), "");
 }
 

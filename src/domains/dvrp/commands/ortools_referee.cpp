@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <sstream>
 
@@ -49,7 +50,9 @@ class InstanceFile {
     if (fd < 0) throw Error(ErrorCode::kInternal, "cannot make a temporary file");
     ::close(fd);
     path_ = name;
-    write_file(path_, text, false);
+    if (!(std::ofstream(path_) << text).flush()) {
+      throw Error(ErrorCode::kInternal, "cannot write " + path_);
+    }
   }
   ~InstanceFile() { std::remove(path_.c_str()); }
   InstanceFile(const InstanceFile&) = delete;

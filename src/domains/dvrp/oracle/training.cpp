@@ -20,7 +20,8 @@ namespace flotilla::dvrp {
 namespace {
 
 constexpr const char *kWeights = "oracle.safetensors", *kState = "training.safetensors",
-                     *kConfig = "config.yaml", *kCurves = "curves.csv";
+                     *kConfig = "config.yaml", *kCurves = "curves.csv", *kFigure = "curves.svg";
+const RunDirectory::Names kNames = {kConfig, kWeights, kState, kCurves, kFigure};
 constexpr size_t kMaxBytes = size_t{256} << 20u;
 
 // Instances and sampling of different purposes do not meet.
@@ -65,8 +66,9 @@ std::string curves_csv(const std::vector<OracleTraining::Point>& curve) {
   return text;
 }
 
-std::vector<OracleTraining::Point> read_curves(const std::string& path) {
-  const CsvTable table = read_csv_file(path);
+std::vector<OracleTraining::Point> read_curves(const RunDirectory& directory) {
+  const CsvTable table =
+      read_csv(directory.read(kCurves, CsvLimits::kBytes), directory.file(kCurves));
   const size_t phase = table.column("phase");
   const auto column = [&](const char* name) { return table.numbers(name); };
   const std::vector<double> step = column("step"), loss = column("loss"), gap_10 = column("gap_10"),
@@ -153,17 +155,16 @@ TrainingOptions TrainingOptions::from(const Config& config) {
 OracleTraining::OracleTraining(const Data& data, const Config& config, const std::string& directory)
     : OracleTraining(
           data, config,
-          std::make_unique<RunDirectory>(
+          RunDirectory::make(
               directory.empty()
                   ? make_run_path("dvrp-oracle", static_cast<uint64_t>(config.get_integer("seed")))
                   : directory,
-              RunDirectory::Mode::kNew)) {
-  directory_->write(kConfig, config.to_yaml());
+              kNames)) {
+  directory_.write(kConfig, config.to_yaml());
   save();
 }
 
-OracleTraining::OracleTraining(const Data& data, const Config& config,
-                               std::unique_ptr<RunDirectory> directory)
+OracleTraining::OracleTraining(const Data& data, const Config& config, RunDirectory directory)
     : data_(data),
       config_(config),
       options_(TrainingOptions::from(config)),
@@ -181,23 +182,23 @@ OracleTraining::OracleTraining(const Data& data, const Config& config,
 std::unique_ptr<OracleTraining> OracleTraining::resume(const Data& data,
                                                        const std::string& directory,
                                                        const std::function<void(Config&)>& adjust) {
-  auto lock = std::make_unique<RunDirectory>(directory, RunDirectory::Mode::kExisting);
+  RunDirectory opened = RunDirectory::open(directory);
   Config config(TrainingOptions::schema());
   try {
-    config.load_yaml_file(lock->file(kConfig));
+    config.load_yaml_text(opened.read(kConfig, kLargestConfig), opened.file(kConfig));
   } catch (const Error& error) {
     throw Error(ErrorCode::kData, error.what());
   }
   adjust(config);
-  std::unique_ptr<OracleTraining> training(new OracleTraining(data, config, std::move(lock)));
+  std::unique_ptr<OracleTraining> training(new OracleTraining(data, config, std::move(opened)));
   training->load();
-  training->directory_->write(kConfig, config.to_yaml());
+  training->directory_.write(kConfig, config.to_yaml());
   return training;
 }
 
 void OracleTraining::load() {
-  const std::string path = directory_->file(kState);
-  const TensorFile file = decode_safetensors(read_whole_file(path, kMaxBytes), path);
+  const std::string path = directory_.file(kState);
+  const TensorFile file = decode_safetensors(directory_.read(kState, kMaxBytes), path);
   try {
     Tensors weights = oracle_->weights();
     const Tensors all = file.all_tensors();
@@ -212,7 +213,7 @@ void OracleTraining::load() {
   } catch (const std::exception& error) {
     throw Error(ErrorCode::kData, path + ": " + error.what());
   }
-  curve_ = read_curves(directory_->file(kCurves));
+  curve_ = read_curves(directory_);
   if (!curve_.empty()) earlier_s_ = curve_.back().wall_s;
 }
 
@@ -223,9 +224,9 @@ void OracleTraining::save() {
   state.tensors = store(oracle_->optimiser());
   for (const Tensor& tensor : weights.tensors) state.tensors.push_back(store(tensor));
   state.metadata = {{"step", std::to_string(step_)}};
-  directory_->write(kWeights, encode_oracle(weights));
-  directory_->write(kState, encode_safetensors(state));
-  directory_->write(kCurves, curves_csv(curve_));
+  directory_.write(kWeights, encode_oracle(weights));
+  directory_.write(kState, encode_safetensors(state));
+  directory_.write(kCurves, curves_csv(curve_));
 }
 
 double OracleTraining::wall_s() const {
@@ -358,7 +359,7 @@ void OracleTraining::run(const Report& report) {
     save();
     report(curve_.back());
   }
-  directory_->write("curves.svg", render_svg(figure_of(curve_)));
+  directory_.write(kFigure, render_svg(figure_of(curve_)));
   if (interrupted()) {
     throw Error(ErrorCode::kInterrupted,
                 fmt::format("interrupted at step {}; go on with --resume {}", step_, path()));

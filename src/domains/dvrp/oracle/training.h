@@ -55,7 +55,7 @@ class OracleTraining {
   static std::unique_ptr<OracleTraining> resume(const Data& data, const std::string& directory,
                                                 const std::function<void(Config&)>& adjust);
 
-  const std::string& path() const { return directory_->path(); }
+  const std::string& path() const { return directory_.path(); }
   const TrainingOptions& options() const { return options_; }
   int64_t step() const { return step_; }
   int64_t steps() const { return options_.imitate + options_.reinforce; }
@@ -66,7 +66,7 @@ class OracleTraining {
   void run(const Report& report);
 
  private:
-  OracleTraining(const Data& data, const Config& config, std::unique_ptr<RunDirectory> directory);
+  OracleTraining(const Data& data, const Config& config, RunDirectory directory);
   void load();
   void save();
   void validate();
@@ -81,7 +81,7 @@ class OracleTraining {
   const Data& data_;
   const Config config_;
   const TrainingOptions options_;
-  std::unique_ptr<RunDirectory> directory_;
+  RunDirectory directory_;
   ThreadPool pool_;
   std::unique_ptr<TorchOracle> oracle_;
   std::unique_ptr<Teacher> teacher_;

@@ -21,7 +21,6 @@
 namespace flotilla::workflow {
 namespace {
 
-constexpr size_t kMaxState = size_t{1} << 28u;
 constexpr const char* kInterruptNotice =
     "\nflotilla: interrupted: this update ends; the workflow begins anew when the search goes on "
     "(again: stop at once)\n";
@@ -120,8 +119,9 @@ void print_result(const Search& search, double wall_s) {
 }
 
 Json result_json(const Search& search, double wall_s) {
-  auto json = Json::parse(read_whole_file(search.path() + "/search.json", kMaxState));
+  auto json = Json::parse(search.state_text());
   json.erase("logs");
+  json.erase("sha256");
   const Trained& best = *search.best();
   json["best"] = {{"workflow", name_of(search, best.order)},
                   {"order", key_text(search.domain(), search.orders()[best.order])},
@@ -157,7 +157,7 @@ void run_search(const Program& program, const Domain& domain, const SearchArgume
         line.clear();
         say_done(*search);
       });
-  write_file_atomically(search->path() + "/posterior.svg", render_svg(search_figure(*search)));
+  search->directory().write("posterior.svg", render_svg(search_figure(*search)));
   const double wall_s = static_cast<double>(now_ns() - start) * 1e-9;
   if (arguments.json) {
     fmt::print("{}\n", result_json(*search, wall_s).dump());
