@@ -8,9 +8,11 @@
 #include "flotilla/cli/commands.h"
 #include "flotilla/command/env_arguments.h"
 #include "flotilla/command/schema_flags.h"
+#include "flotilla/command/status_line.h"
 #include "flotilla/core/alloc_count.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
+#include "flotilla/core/text.h"
 #include "flotilla/env/conformance.h"
 #include "flotilla/env/replay.h"
 
@@ -31,7 +33,8 @@ int run_checks(const EnvType& type, const Config& config, const Config& flags, b
                                    .num_envs = static_cast<int>(flags.get_integer("num_envs"))};
   const auto show = [json](const CheckResult& r) {
     if (json) return;
-    fmt::print("{:<4} {:<14} {}\n", r.passed ? "ok" : "FAIL", r.name, r.detail);
+    fmt::print("{:<4} {:<14} {}\n", r.passed ? "ok" : "FAIL", r.name,
+               for_terminal(r.detail, Lines::kOne));
     std::fflush(stdout);
   };
   const std::vector<CheckResult> results = check_env(type, config, options, show);
@@ -52,8 +55,8 @@ int run_checks(const EnvType& type, const Config& config, const Config& flags, b
 
 int run_replay(const EnvType& type, const std::string& file, bool json) {
   const CrashBundle bundle = CrashBundle::read(file);
-  fmt::print(stderr, "replaying env {} of {}, seed {}, episode {}: {}\n", bundle.env,
-             bundle.env_name, bundle.seed, bundle.episode, bundle.cause);
+  say(fmt::format("replaying env {} of {}, seed {}, episode {}: {}\n", bundle.env, bundle.env_name,
+                  bundle.seed, bundle.episode, bundle.cause));
   const ReplayResult result = replay(type, bundle);
   if (json) {
     const Json line = {{"env", type.name},
@@ -62,7 +65,8 @@ int run_replay(const EnvType& type, const std::string& file, bool json) {
                        {"cause", result.cause}};
     fmt::print("{}\n", line.dump());
   } else if (result.failed) {
-    fmt::print("failed again after {} steps: {}\n", result.steps, result.cause);
+    fmt::print("failed again after {} steps: {}\n", result.steps,
+               for_terminal(result.cause, Lines::kOne));
   } else {
     fmt::print("the failure did not repeat: {} steps ran clean\n", result.steps);
   }

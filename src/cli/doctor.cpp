@@ -4,6 +4,7 @@
 #include "flotilla/cli/commands.h"
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/refusal.h"
 #include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
@@ -22,7 +23,7 @@ bool try_backend(const Registry& registry, const char* name, const VecOptions& o
     RandomRun run(type, Config(type.schema), options, 0);
     run.run(100);
   } catch (const std::exception& error) {
-    fmt::print("{:<18} FAILED: {}\n", name, error.what());
+    fmt::print("{:<18} FAILED: {}\n", name, as_error(error).what());
     return false;
   }
   fmt::print("{:<18} ok, {:.0f} ms\n", name, static_cast<double>(now_ns() - start) * 1e-6);

@@ -6,14 +6,17 @@
 
 #include "flotilla/cli/commands.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/log.h"
+#include "flotilla/core/refusal.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
 #include "flotilla/env/worker.h"
 
 namespace flotilla {
 
 // Longer than any command needs to finish a step and end its workers.
-constexpr unsigned kInterruptGraceSeconds = 5;
+constexpr unsigned kInterruptGraceSeconds = 4;
 
 namespace {
 
@@ -26,9 +29,16 @@ constexpr const char* kFooter =
 // The program's own name in front of errors: a user's may be another one.
 std::string g_name = "flotilla";
 
-// Says it on stderr, which may be closed.
-int fail(const std::string& message, ErrorCode code) {
-  std::fputs((g_name + ": " + message + "\n").c_str(), stderr);
+// Says it on stderr, which may be closed. Where there is no memory left to make it fit for a
+// terminal, as it is.
+int fail(const char* message, ErrorCode code, Lines lines = Lines::kOne) {
+  std::string text;
+  try {
+    text = for_terminal(message, lines);
+    message = text.c_str();
+  } catch (const std::bad_alloc&) {
+  }
+  std::fprintf(stderr, "%s: %s\n", g_name.c_str(), message);
   return exit_status(code);
 }
 
@@ -53,22 +63,27 @@ void add_commands(Command& root, Program& program) {
 
 int run(int argc, char** argv, Program& program) {
   try {
+    log::check_settings();
     Command root(
         {.name = g_name, .description = kDescription, .version = kVersionLine, .footer = kFooter});
     add_commands(root, program);
     root.parse(argc, argv);
     return ended(program.exit_status);
-  } catch (const Error& error) {
-    return fail(error.what(), error.code());
-  } catch (const std::exception& error) {
-    return fail(error.what(), ErrorCode::kInternal);
+  } catch (const std::exception& exception) {
+    const Error error = as_error(exception);
+    const bool ours = dynamic_cast<const Error*>(&exception) != nullptr;
+    return fail(error.what(), error.code(), ours ? Lines::kOne : Lines::kMany);
   }
 }
 
 }  // namespace
 
 int run_program(int argc, char** argv, Program program) {
-  if (argc > 0) g_name = std::filesystem::path(argv[0]).filename();
+  prepare_for_memory_shortage();
+  if (argc > 0 && argv[0][0] != '\0') {
+    set_program_name(argv[0]);
+    g_name = std::filesystem::path(argv[0]).filename();
+  }
   if (const auto status = run_if_worker(argc, argv, program.registry)) return *status;
   // A file-size limit shows as an error where memory is reserved, not as a signal.
   std::signal(SIGXFSZ, SIG_IGN);

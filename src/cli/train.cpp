@@ -111,10 +111,13 @@ void train(const Program& program, const RunArguments& arguments, const std::str
     return;
   }
   print_begin(program, *run);
-  wait_for_interrupted_work(kInterruptNotice);
   StatusLine line;
   const EnvSpec& env = run->trainer().env_spec();
-  run->train([&](const Progress& progress) { line.show([&] { return status(env, progress); }); });
+  run->train([&](const Progress& progress) {
+    // Not before the first update: it may take long, and a checkpoint of where it began is there.
+    wait_for_interrupted_work(kInterruptNotice);
+    line.show([&] { return status(env, progress); });
+  });
   line.clear();
   const std::string summary = run->finish();
   if (json) {

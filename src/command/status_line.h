@@ -8,12 +8,13 @@
 #include <string>
 
 #include "flotilla/core/clock.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 
 // A run does not end because nobody reads its messages any more.
 inline void say(const std::string& text) {
-  std::fputs(text.c_str(), stderr);
+  std::fputs(for_terminal(text, Lines::kMany).c_str(), stderr);
   std::fflush(stderr);
 }
 
@@ -25,14 +26,14 @@ class StatusLine {
     const uint64_t interval_ns = terminal_ ? 200'000'000 : 5'000'000'000;
     if (now_ns() - shown_ns_ < interval_ns) return;
     shown_ns_ = now_ns();
-    say(terminal_ ? kClearLine + text() : text() + "\n");
+    clear();
+    say(terminal_ ? text() : text() + "\n");
   }
   void clear() const {
-    if (terminal_) say(kClearLine);
+    if (terminal_) std::fputs("\r\033[K", stderr);
   }
 
  private:
-  static inline const std::string kClearLine = "\r\033[K";
   const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
   uint64_t shown_ns_ = now_ns();
 };

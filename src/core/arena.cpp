@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/refusal.h"
 #include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
 
@@ -26,7 +26,7 @@ size_t round_up(size_t value, size_t multiple) {
 std::byte* map(size_t bytes, int flags, int fd) {
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
   if (base == MAP_FAILED) {
-    throw_errno(ErrorCode::kUsage, "cannot map " + human_bytes(bytes) + " of memory");
+    throw_errno(ErrorCode::kInternal, "cannot map " + human_bytes(bytes) + " of memory");
   }
   return static_cast<std::byte*>(base);
 }
@@ -42,9 +42,9 @@ int reserve_shared(size_t bytes) {
   while (refusal == EINTR) refusal = posix_fallocate(fd, 0, static_cast<off_t>(bytes));
   if (refusal != 0) {
     close(fd);
-    throw Error(ErrorCode::kUsage, "the environments need " + human_bytes(bytes) +
-                                       " of shared memory, and the system gave none: " +
-                                       std::generic_category().message(refusal));
+    throw Error(ErrorCode::kInternal,
+                "the environments need " + human_bytes(bytes) +
+                    " of shared memory, and the system gave none: " + reason_of(refusal));
   }
   return fd;
 }

@@ -6,12 +6,11 @@
 #include <array>
 #include <cctype>
 #include <cmath>
-#include <cstdio>
-#include <memory>
 #include <utility>
 
 #include "flotilla/core/config_detail.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
 #include "flotilla/core/sha256.h"
 #include "flotilla/core/text.h"
 
@@ -105,12 +104,11 @@ void unknown_key(const Schema& schema, std::string_view name, const std::string&
 }  // namespace config_detail
 
 std::string read_config_file(const std::string& path) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (!file) throw_errno(ErrorCode::kUsage, "cannot read " + path);
-  std::string text(kLargestFile + 1, '\0');  // one more than is accepted
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  if (std::ferror(file.get()) != 0) throw_errno(ErrorCode::kUsage, "cannot read " + path);
-  return text;
+  try {
+    return read_whole_file(path, kLargestFile);
+  } catch (const Error& error) {
+    usage(error.what());
+  }
 }
 
 std::string summary(const Key& key) {

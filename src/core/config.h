@@ -85,6 +85,9 @@ constexpr size_t kLargestConfig = size_t{1} << 20U;
 
 // The text of a config file, for load_yaml_text(). Throws Error(kUsage) that names the file.
 std::string read_config_file(const std::string& path);
+// What no YAML parser is given here: bytes that are not UTF-8, control characters. Throws
+// Error(kUsage) "run.yaml:3: ...". load_yaml_text() asks this itself.
+void check_yaml_characters(std::string_view text, const std::string& origin);
 
 class Config {
  public:

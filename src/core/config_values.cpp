@@ -192,8 +192,9 @@ Value parse_value(const Key& key, std::string_view text, const std::string& wher
     }
     remark = did_you_mean(text, key.options);
   } else {
-    if (is_utf8(text)) return std::string(text);
-    remark = ", which is not UTF-8";
+    const bool has_nul = text.find('\0') != text.npos;  // would end a path, and be no part of it
+    if (is_utf8(text) && !has_nul) return std::string(text);
+    remark = has_nul ? ", which has a NUL in it" : ", which is not UTF-8";
   }
   usage(where + expected(key) + ", got " + in_quotes(text) + remark);
 }

@@ -17,21 +17,6 @@ namespace {
 
 int line_of(const YAML::Mark& mark) { return mark.is_null() ? 0 : mark.line + 1; }
 
-// yaml-cpp takes a byte 0x04 for the end of the file and replaces bytes that are not UTF-8, both
-// without a word.
-void check_characters(std::string_view text, const std::string& origin) {
-  int line = 1;
-  while (!text.empty()) {
-    const unsigned char byte = static_cast<unsigned char>(text[0]);
-    const std::optional<char32_t> point = next_code_point(text);
-    if (!point) usage(at_line(origin, line) + fmt::format("byte 0x{:02x} is not UTF-8", byte));
-    if (*point == '\n') ++line;
-    if (*point < 0x20 && *point != '\n' && *point != '\r' && *point != '\t') {
-      usage(at_line(origin, line) + fmt::format("control character 0x{:02x} in the text", byte));
-    }
-  }
-}
-
 // Takes the parser's events instead of building its tree of nodes: every key has its line, and
 // depth and aliases are refused as they appear, before they can cost anything.
 class Flattener : public YAML::EventHandler {
@@ -163,7 +148,7 @@ std::vector<YamlEntry> parse_yaml(const Schema& schema, const std::string& yaml,
   if (yaml.size() > kLargestFile) {
     usage(origin + ": a config of more than " + human_bytes(kLargestFile) + " is not read");
   }
-  check_characters(yaml, origin);
+  check_yaml_characters(yaml, origin);
   Flattener flattener(schema, origin);
   const int lines = 1 + static_cast<int>(std::count(yaml.begin(), yaml.end(), '\n'));
   try {
@@ -182,3 +167,25 @@ std::vector<YamlEntry> parse_yaml(const Schema& schema, const std::string& yaml,
 }
 
 }  // namespace flotilla::config_detail
+
+namespace flotilla {
+
+// yaml-cpp takes a byte 0x04 for the end of the file, a NUL for the begin of an escape, and
+// replaces bytes that are not UTF-8, all without a word.
+void check_yaml_characters(std::string_view text, const std::string& origin) {
+  int line = 1;
+  while (!text.empty()) {
+    const unsigned char byte = static_cast<unsigned char>(text[0]);
+    const std::optional<char32_t> point = next_code_point(text);
+    if (!point)
+      config_detail::usage(config_detail::at_line(origin, line) +
+                           fmt::format("byte 0x{:02x} is not UTF-8", byte));
+    if (*point == '\n') ++line;
+    if (*point < 0x20 && *point != '\n' && *point != '\r' && *point != '\t') {
+      config_detail::usage(config_detail::at_line(origin, line) +
+                           fmt::format("control character 0x{:02x} in the text", byte));
+    }
+  }
+}
+
+}  // namespace flotilla

@@ -12,6 +12,7 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/file_detail.h"
+#include "flotilla/core/refusal.h"
 
 namespace flotilla {
 namespace {
@@ -21,7 +22,7 @@ using detail::cannot_write;
 
 // What an error of open() means for a file that must not be a link.
 std::string reason(int error) {
-  return error == ELOOP ? "it is a symbolic link" : std::generic_category().message(error);
+  return error == ELOOP ? "it is a symbolic link" : reason_of(error);
 }
 
 void require_name(const std::string& name) {
@@ -57,6 +58,11 @@ Directory::Directory(std::string path, std::shared_ptr<const Descriptor> descrip
 Directory Directory::make(const std::string& path) {
   make_directories(path);
   return path;
+}
+
+std::string Directory::path(const std::string& name) const {
+  if (path_ == ".") return name;
+  return path_.ends_with('/') ? path_ + name : path_ + "/" + name;
 }
 
 bool Directory::in_place() const {

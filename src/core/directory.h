@@ -30,9 +30,7 @@ class Directory {
 
   const std::string& path() const { return path_; }
   // How a file of it is called in messages.
-  std::string path(const std::string& name) const {
-    return path_.ends_with('/') ? path_ + name : path_ + "/" + name;
-  }
+  std::string path(const std::string& name) const;
   int fd() const { return descriptor_->get(); }
   // Whether the path still leads here.
   bool in_place() const;

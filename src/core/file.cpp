@@ -13,6 +13,7 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/file_detail.h"
+#include "flotilla/core/refusal.h"
 
 namespace flotilla {
 
@@ -43,9 +44,7 @@ void cannot_write(const std::string& path, const std::string& reason) {
   throw Error(ErrorCode::kData, "cannot write " + path + ": " + reason);
 }
 
-void cannot_write(const std::string& path, int error) {
-  cannot_write(path, std::generic_category().message(error));
-}
+void cannot_write(const std::string& path, int error) { cannot_write(path, reason_of(error)); }
 
 bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -63,7 +62,7 @@ bool sync_entries(int directory) {
 }
 
 std::string read_all(const Descriptor& file, const std::string& path, size_t limit) {
-  const auto reason = [] { return std::generic_category().message(errno); };
+  const auto reason = [] { return reason_of(errno); };
   struct stat facts;
   if (::fstat(file.get(), &facts) != 0) cannot_read(path, reason());
   if (!S_ISREG(facts.st_mode)) cannot_read(path, "not a regular file");
@@ -137,7 +136,7 @@ std::string read_whole_file(const std::string& path, size_t limit) {
   if (has_nul(path)) cannot_read(path.substr(0, path.find('\0')), "a NUL in its name");
   // A named pipe without a writer would keep a blocking open() waiting.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (!file.is_open()) cannot_read(path, std::generic_category().message(errno));
+  if (!file.is_open()) cannot_read(path, reason_of(errno));
   return detail::read_all(file, path, limit);
 }
 

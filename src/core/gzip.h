@@ -8,9 +8,11 @@
 
 namespace flotilla {
 
-// The text of a file, plain or gzipped. Throws Error(kData) that names the file: it cannot be read,
-// is damaged or cut off, or has more than `limit` bytes when it is unpacked.
+// The text of a regular file, plain or gzipped. Throws Error(kData) that names the file: it cannot
+// be read, is damaged or cut off, or has more than `limit` bytes, packed or unpacked.
 std::string read_gzipped(const std::string& path, size_t limit);
+// Of bytes that are gzipped, from `path`. Throws as above. REQUIRES: less than 4 GiB.
+std::string gunzipped(std::string_view bytes, const std::string& path, size_t limit);
 
 // Determinism: the same text gives the same bytes, with the same zlib.
 std::string gzipped(std::string_view text);

@@ -63,10 +63,10 @@ class Json {
   static Json parse(std::string_view text);
   static std::optional<Json> try_parse(std::string_view text);  // nothing: it is not JSON
 
-  // What becomes of bytes that are not UTF-8: an error, or U+FFFD.
+  // What becomes of bytes that are not UTF-8, such as a path may hold: an error, or U+FFFD.
   enum class StrayBytes : uint8_t { kRefuse, kReplace };
   // Without an indent, on one line. Numbers that are not finite are null.
-  std::string dump(int indent = -1, StrayBytes stray = StrayBytes::kRefuse) const;
+  std::string dump(int indent = -1, StrayBytes stray = StrayBytes::kReplace) const;
 
   bool is_null() const { return is<std::monostate>(); }
   bool is_boolean() const { return is<bool>(); }

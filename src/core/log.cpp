@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "flotilla/core/error.h"
 #include "flotilla/core/text.h"
 
 namespace flotilla::log {
@@ -100,13 +101,33 @@ std::string json_line(Level level, std::string_view message, const Fields& field
   return line + '}';
 }
 
+// What the environment's variables ask for; the default, and a complaint, where they cannot.
+struct Settings {
+  std::vector<std::string> complaints;
+  std::string format = read("FLOTILLA_LOG_FORMAT", {"text", "json"}, "text");
+  std::string level = read("FLOTILLA_LOG_LEVEL", {"debug", "info", "warn", "error", "off"}, "info");
+
+ private:
+  std::string read(const char* variable, const std::vector<std::string>& options,
+                   const std::string& otherwise) {
+    const char* value = std::getenv(variable);
+    if (value == nullptr || *value == '\0') return otherwise;
+    for (const std::string& option : options) {
+      if (option == value) return option;
+    }
+    complaints.push_back(fmt::format("{}: expected one of {}, got {}{}", variable,
+                                     join(options, ", "), in_quotes(value),
+                                     did_you_mean(value, options)));
+    return otherwise;
+  }
+};
+
 class Log {
  public:
   Log() : logger_("flotilla", std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
-    const std::string format = setting("FLOTILLA_LOG_FORMAT", {"text", "json"}, "text");
-    const std::string level =
-        setting("FLOTILLA_LOG_LEVEL", {"debug", "info", "warn", "error", "off"}, "info");
-    json_ = format == "json";
+    const Settings settings;
+    const std::string& level = settings.level;
+    json_ = settings.format == "json";
     logger_.set_formatter(
         json_ ? std::make_unique<spdlog::pattern_formatter>(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ",%v)",
                                                             spdlog::pattern_time_type::utc)
@@ -116,7 +137,7 @@ class Log {
                       : level == "warn"  ? Level::warn
                       : level == "error" ? Level::err
                                          : Level::off);
-    for (const std::string& complaint : complaints_) write(Level::warn, complaint, {});
+    for (const std::string& complaint : settings.complaints) write(Level::warn, complaint, {});
   }
 
   void write(Level level, std::string_view message, const Fields& fields) {
@@ -127,23 +148,8 @@ class Log {
   }
 
  private:
-  // A wrong setting must not stop a run; it is reported once the log can speak.
-  std::string setting(const char* variable, const std::vector<std::string>& options,
-                      const std::string& otherwise) {
-    const char* value = std::getenv(variable);
-    if (value == nullptr || *value == '\0') return otherwise;
-    for (const std::string& option : options) {
-      if (option == value) return option;
-    }
-    complaints_.push_back(fmt::format("{}: expected one of {}, got {}{}", variable,
-                                      join(options, ", "), in_quotes(value),
-                                      did_you_mean(value, options)));
-    return otherwise;
-  }
-
   spdlog::logger logger_;
   bool json_ = false;
-  std::vector<std::string> complaints_;
 };
 
 // Never destroyed: threads and static destructors may log until the very end.
@@ -153,6 +159,12 @@ Log& instance() {
 }
 
 }  // namespace
+
+void check_settings() {
+  const Settings settings;
+  if (settings.complaints.empty()) return;
+  throw Error(ErrorCode::kUsage, join(settings.complaints, "; "));
+}
 
 void debug(std::string_view message, const Fields& fields) {
   instance().write(Level::debug, message, fields);

@@ -23,4 +23,8 @@ void info(std::string_view message, const Fields& fields = {});
 void warn(std::string_view message, const Fields& fields = {});
 void error(std::string_view message, const Fields& fields = {});
 
+// Throws Error(kUsage) where one of the two variables has a value that it cannot have. A program
+// asks before it begins; where none does, the log takes the default and warns.
+void check_settings();
+
 }  // namespace flotilla::log

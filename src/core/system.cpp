@@ -50,6 +50,11 @@ uint64_t cgroup_available() {
   return limit > used ? limit - used : 0;
 }
 
+std::string& the_program_name() {
+  static std::string name = "flotilla";
+  return name;
+}
+
 std::atomic<int> g_interrupts{0};
 std::atomic<unsigned> g_grace_s{0};
 std::atomic<const char*> g_notice{nullptr};
@@ -129,6 +134,9 @@ std::string cpu_features() {
 #endif
   return found.empty() ? "baseline" : join(found, " ");
 }
+
+const std::string& program_name() { return the_program_name(); }
+void set_program_name(std::string name) { the_program_name() = std::move(name); }
 
 uint64_t available_memory_bytes() { return std::min(meminfo_available(), cgroup_available()); }
 

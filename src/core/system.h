@@ -11,6 +11,11 @@ std::string cpu_model();     // "Intel(R) Xeon(R) Processor"
 std::string gpu_model();     // of the first NVIDIA GPU, or ""
 std::string cpu_features();  // "avx2 avx512f ...": the vector instructions it has
 
+// What this program was called as, for commands that a message offers; "flotilla" where nobody has
+// said. To be said before threads start.
+const std::string& program_name();
+void set_program_name(std::string name);
+
 uint64_t available_memory_bytes();  // what can still be allocated: free memory, cgroup limit
 uint64_t resident_bytes();          // of this process
 uint64_t peak_resident_bytes();     // the most it ever was

@@ -33,6 +33,31 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
+// Takes the first character off `text`: as it is, or escaped where it would break a line or drive a
+// terminal.
+std::string next_visible(std::string_view& text) {
+  const std::string_view rest = text;
+  const std::optional<char32_t> point = next_code_point(text);
+  if (point == U'\n') return "\\n";
+  if (point == U'\t') return "\\t";
+  if (!point || *point < 0x20 || *point == 0x7F) {
+    return fmt::format("\\x{:02x}", static_cast<unsigned char>(rest[0]));
+  }
+  if ((*point >= 0x80 && *point < 0xA0) || *point == 0x2028 || *point == 0x2029) {
+    return fmt::format("\\u{:04x}", static_cast<uint32_t>(*point));
+  }
+  return std::string(rest.substr(0, rest.size() - text.size()));
+}
+
+// The characters of a word, without the middle of a very long one.
+std::string cut_word(const std::vector<std::string>& characters) {
+  constexpr size_t kLongest = 300, kKept = 140;  // at either end
+  if (characters.size() <= kLongest) return join(characters, "");
+  const std::vector<std::string> begin(characters.begin(), characters.begin() + kKept),
+      end(characters.end() - kKept, characters.end());
+  return join(begin, "") + "..." + join(end, "");
+}
+
 }  // namespace
 
 std::optional<std::string> nearest(std::string_view word,
@@ -120,23 +145,27 @@ std::string printable(std::string_view text) {
   std::string out;
   for (int shown = 0; !text.empty(); ++shown) {
     if (shown == kLongest) return out + "...";
-    const std::string_view rest = text;
-    const std::optional<char32_t> point = next_code_point(text);
-    if (point == U'\n') {
-      out += "\\n";
-    } else if (point == U'\t') {
-      out += "\\t";
-    } else if (!point || *point < 0x20 || *point == 0x7F) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(rest[0]));
-    } else if ((*point >= 0x80 && *point < 0xA0) || *point == 0x2028 || *point == 0x2029) {
-      out += fmt::format("\\u{:04x}", static_cast<uint32_t>(*point));
-    } else {
-      out += rest.substr(0, rest.size() - text.size());
-    }
+    out += next_visible(text);
   }
   return out;
 }
 
 std::string in_quotes(std::string_view text) { return "'" + printable(text) + "'"; }
+
+std::string for_terminal(std::string_view message, Lines lines) {
+  std::string out;
+  std::vector<std::string> word;
+  while (!message.empty()) {
+    const char c = message[0];
+    if (c != ' ' && !(c == '\n' && lines == Lines::kMany)) {
+      word.push_back(next_visible(message));
+      continue;
+    }
+    out += cut_word(word) + c;
+    word.clear();
+    message.remove_prefix(1);
+  }
+  return out + cut_word(word);
+}
 
 }  // namespace flotilla

@@ -35,4 +35,10 @@ std::optional<char32_t> next_code_point(std::string_view& text);
 std::string printable(std::string_view text);
 std::string in_quotes(std::string_view text);  // the same as 'text'
 
+// A whole message for the terminal, whatever names are in it: control characters and stray bytes
+// are escaped, and of a very long word the middle is cut. A message of one line stays one; of many,
+// its newlines are kept.
+enum class Lines : uint8_t { kOne, kMany };
+std::string for_terminal(std::string_view message, Lines lines);
+
 }  // namespace flotilla

@@ -6,6 +6,7 @@
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/refusal.h"
 
 namespace flotilla {
 
@@ -24,8 +25,11 @@ ThreadPool::ThreadPool(int threads) : claims_(static_cast<size_t>(threads)) {
     for (int part = 1; part < threads; ++part) team_.emplace_back([this, part] { work(part); });
   } catch (const std::system_error& error) {
     stop();
-    throw Error(ErrorCode::kInternal,
-                "cannot start " + std::to_string(threads) + " threads: " + error.code().message());
+    throw Error(ErrorCode::kInternal, "cannot start " + std::to_string(threads) +
+                                          " threads: " + reason_of(error.code().value()));
+  } catch (...) {  // no memory for one: those that run must be joined
+    stop();
+    throw;
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "flotilla/core/alloc_count.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/refusal.h"
 #include "flotilla/core/system.h"
 #include "flotilla/env/random_run.h"
 
@@ -21,6 +22,10 @@ constexpr const char* kStepsTogether = "not in worker processes: its envs step a
 
 struct Violation {
   std::string what;
+};
+
+struct RefusedSettings {
+  Error error;
 };
 
 void require(bool condition, const std::function<std::string()>& what) {
@@ -115,7 +120,7 @@ class Kit {
   }
 
   std::string spec() {
-    const EnvSpec spec = type_.spec(config_);
+    const EnvSpec spec = accepted_spec();
     spec.validate();
     return fmt::format("{} observation elements, {}", spec.obs.elements(), spec.action.describe());
   }
@@ -275,6 +280,17 @@ class Kit {
   }
 
  private:
+  EnvSpec accepted_spec() const {
+    try {
+      return type_.spec(config_);
+    } catch (const SpecError&) {
+      throw;
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kUsage) throw RefusedSettings{error};
+      throw;
+    }
+  }
+
   VecOptions vec(Backend backend, int lanes) const {
     VecOptions options;
     options.backend = backend;
@@ -411,7 +427,10 @@ std::vector<CheckResult> check_env(const EnvType& type, const Config& config,
       results.push_back({name, true, (kit.*check)()});
     } catch (const Violation& violation) {
       results.push_back({name, false, violation.what});
+    } catch (const RefusedSettings& refused) {
+      throw refused.error;
     } catch (const std::exception& error) {
+      if (is_refusal(error)) throw as_error(error);  // no fault of the environment
       results.push_back({name, false, error.what()});
     }
     if (show) show(results.back());

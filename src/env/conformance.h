@@ -27,7 +27,7 @@ struct ConformanceOptions {
 
 // Runs all checks and shows each result as it comes. A check that fails does not stop the others,
 // but for the first two: an env whose spec is wrong, or that kills or blocks its process, goes no
-// further.
+// further. Throws Error(kUsage) where the env refuses its settings: that is no fault of its own.
 std::vector<CheckResult> check_env(const EnvType& type, const Config& config,
                                    const ConformanceOptions& options,
                                    const std::function<void(const CheckResult&)>& show = nullptr);

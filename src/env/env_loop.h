@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -125,6 +126,7 @@ class EnvLoop {
 constexpr int kResetAttempts = 3;
 // After a failure the generator jumps this far, so that the same draws are not met again.
 constexpr int kFailureLeapBits = 40;
+constexpr const char* kNoMemory = "out of memory";
 constexpr const char* kForeignException = "an exception that is not a std::exception";
 
 template <Env E>
@@ -250,6 +252,8 @@ class LoopOf final : public EnvLoop {
     for (int i = envs.begin; i < envs.end; ++i) {
       try {
         for (; i < envs.end; ++i) body(i);
+      } catch (const std::bad_alloc&) {
+        failed(i, kNoMemory);
       } catch (const std::exception& error) {
         failed(i, error.what());
       } catch (...) {
@@ -366,6 +370,8 @@ class LoopOf final : public EnvLoop {
     try {
       begin_episode(s, call, i);
       return true;
+    } catch (const std::bad_alloc&) {
+      note(call, i, kNoMemory);
     } catch (const std::exception& error) {
       note(call, i, error.what());
     } catch (...) {

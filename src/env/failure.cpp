@@ -9,6 +9,7 @@
 
 #include "flotilla/core/file.h"
 #include "flotilla/core/json.h"
+#include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
 
 namespace flotilla {
@@ -45,7 +46,8 @@ std::string description_of(const Json& value) {
 
 std::string replay_hint(const FailureReport& r) {
   if (r.bundle.empty()) return "";
-  return fmt::format("; replay it with: flotilla check {} --replay {}", r.env_name, r.bundle);
+  return fmt::format("; replay it with: {} check {} --replay {}", program_name(), r.env_name,
+                     r.bundle);
 }
 
 }  // namespace

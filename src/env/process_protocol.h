@@ -29,10 +29,17 @@ struct WorkOrder {
   StepView view;
 };
 
+enum class WorkerState : uint32_t {
+  kStarting,
+  kReady,
+  kFailed,   // its environment could not be made
+  kRefused,  // the system gave it no memory or no thread
+};
+
 struct Channel {
   Bell bell;                                                // rung by the parent
   alignas(64) std::atomic<uint32_t> done[kMaxGroups] = {};  // last sequence carried out
-  std::atomic<uint32_t> ready{0};                           // 1: up; 2: could not start
+  std::atomic<WorkerState> state{WorkerState::kStarting};
 
   // Left by the signal handler of a worker that crashed.
   std::atomic<int32_t> signal{0};
@@ -40,13 +47,13 @@ struct Channel {
   std::atomic<bool> signal_has_address{false};
   std::atomic<uint64_t> signal_address{0};
 
-  char start_error[480] = {};
+  char start_error[480] = {};  // of kFailed and kRefused
 };
 
 struct Control {
-  // "fotilla2": workers may be another program, so the number at its end counts the changes of what
+  // "fotilla3": workers may be another program, so the number at its end counts the changes of what
   // lies in the segment.
-  static constexpr uint64_t kMagic = 0x32616c6c69746f66;
+  static constexpr uint64_t kMagic = 0x33616c6c69746f66;
   uint64_t magic = kMagic;
   const std::byte* parent_base = nullptr;
   pid_t parent = 0;

@@ -96,7 +96,7 @@ void ProcessVecEnv::start_all() {
 
 void ProcessVecEnv::start_worker(int index) {
   Channel& channel = segment_.channel(index);
-  channel.ready.store(0);
+  channel.state.store(WorkerState::kStarting);
   channel.signal.store(0);
   channel.bell.sleepers.store(0);
   Worker& worker = workers_[static_cast<size_t>(index)];
@@ -106,8 +106,13 @@ void ProcessVecEnv::start_worker(int index) {
                      worker_arguments(kSegmentFd, arena_->bytes(), control_.offset, index));
   } else {
     worker.pid = fork_worker([this, index] {
-      follow_parent(segment_.control->parent);
-      work(segment_, *loop_, index);
+      try {
+        follow_parent(segment_.control->parent);
+        work(segment_, *loop_, index);
+      } catch (const std::exception& error) {
+        start_failed(segment_, index, error);
+        throw;
+      }
     });
   }
   worker.progress = progress_of(index);
@@ -117,37 +122,57 @@ void ProcessVecEnv::start_worker(int index) {
 
 void ProcessVecEnv::wait_until_ready(int index) {
   const Deadline deadline = Deadline::after(options_.start_timeout_s);
-  const Channel& channel = segment_.channel(index);
-  const auto fail = [&](const std::string& how) {
-    throw Error(ErrorCode::kEnvironment,
-                fmt::format("worker {} of '{}' {}", index, env_name_, how));
-  };
+  Worker& worker = workers_[static_cast<size_t>(index)];
   int kills = 0;
   while (true) {
     const uint32_t heard = segment_.control->done_bell.heard();
-    if (channel.ready.load() == 1) return;
-    if (channel.ready.load() == 2) fail(std::string("could not start: ") + channel.start_error);
-    Worker& worker = workers_[static_cast<size_t>(index)];
+    if (segment_.channel(index).state.load() == WorkerState::kReady) return;
+    require_no_start_error(index);
     int status = 0;
     if (waitpid(worker.pid, &status, WNOHANG) == worker.pid) {
       worker.pid = -1;
+      require_no_start_error(index);  // said just before its end
       const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-      // A forked one does not come through main().
-      if (WIFEXITED(status) && options_.start_method == StartMethod::kSpawn) {
-        const std::vector<std::string>& command = options_.worker_command;
-        fail(describe_wait_status(status) + " while starting: " +
-             (command.empty() ? "main() must begin with run_if_worker() or run_program()"
-                              : in_quotes(command[0]) + " does not serve as a worker"));
-      }
-      if (!killed || ++kills == kMaxRepeats) fail(describe_wait_status(status) + " while starting");
+      if (!killed || ++kills == kMaxRepeats) ended_while_starting(index, status);
       report(-1, {}, "worker " + describe_wait_status(status) + " while starting", true);
       require_restart_budget();
       start_worker(index);
       continue;
     }
-    if (deadline.passed()) fail(fmt::format("did not start within {} s", options_.start_timeout_s));
+    if (deadline.passed()) {
+      cannot_start(index, fmt::format("did not start within {} s", options_.start_timeout_s));
+    }
     segment_.control->done_bell.wait(heard, patience_, Deadline::after(kLookEvery));
   }
+}
+
+void ProcessVecEnv::cannot_start(int index, const std::string& how, ErrorCode code) const {
+  throw Error(code, fmt::format("worker {} of '{}' {}", index, env_name_, how));
+}
+
+void ProcessVecEnv::require_no_start_error(int index) const {
+  const Channel& channel = segment_.channel(index);
+  const WorkerState state = channel.state.load();
+  const std::string how = std::string("could not start: ") + channel.start_error;
+  if (state == WorkerState::kFailed) cannot_start(index, how);
+  if (state == WorkerState::kRefused) cannot_start(index, how, ErrorCode::kInternal);
+}
+
+void ProcessVecEnv::ended_while_starting(int index, int status) const {
+  const std::string how = describe_wait_status(status) + " while starting";
+  // Before it could map the segment, and say why.
+  if (WIFEXITED(status) && WEXITSTATUS(status) == exit_status(ErrorCode::kInternal)) {
+    cannot_start(index, how + ": the system refused it memory", ErrorCode::kInternal);
+  }
+  // A forked one does not come through main().
+  if (WIFEXITED(status) && options_.start_method == StartMethod::kSpawn) {
+    const std::vector<std::string>& command = options_.worker_command;
+    cannot_start(index,
+                 how + ": " +
+                     (command.empty() ? "main() must begin with run_if_worker() or run_program()"
+                                      : in_quotes(command[0]) + " does not serve as a worker"));
+  }
+  cannot_start(index, how);
 }
 
 std::byte* ProcessVecEnv::current_bank(int group) const {

@@ -40,6 +40,10 @@ class ProcessVecEnv final : public SlotVecEnv {
   void start_all();
   void start_worker(int index);
   void wait_until_ready(int index);
+  void require_no_start_error(int index) const;
+  [[noreturn]] void ended_while_starting(int index, int status) const;
+  [[noreturn]] void cannot_start(int index, const std::string& how,
+                                 ErrorCode code = ErrorCode::kEnvironment) const;
   void require_workers() const;
   void look_after_workers();
   void look_at(int index);

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <span>
 
-#include "flotilla/core/error.h"
 #include "flotilla/core/serial.h"
 #include "flotilla/core/sha256.h"
 
@@ -18,7 +17,7 @@ constexpr size_t kMaxElements = size_t{1} << 28;
 
 void require(bool condition, const EnvSpec& spec, const std::string& what) {
   if (!condition) {
-    throw Error(ErrorCode::kUsage, "environment '" + spec.name + "': " + what);
+    throw SpecError("environment '" + spec.name + "': " + what);
   }
 }
 

@@ -7,7 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "flotilla/core/error.h"
+
 namespace flotilla {
+
+// A spec that no env can have: a mistake of the env's author, not of who set its keys.
+class SpecError : public Error {
+ public:
+  explicit SpecError(const std::string& message) : Error(ErrorCode::kUsage, message) {}
+};
 
 enum class ObsType : uint8_t { kFloat32, kUint8 };
 
@@ -58,7 +66,7 @@ struct EnvSpec {
   // Whether some choices are closed to a policy: those that are not both legal and advised.
   bool masked() const { return has_mask || has_advice; }
 
-  // Throws Error(kUsage) that names what is wrong: empty shapes, bounds out of order, ...
+  // Throws SpecError that names what is wrong: empty shapes, bounds out of order, ...
   void validate() const;
 
   // SHA-256 of everything above but the headline: two sides that agree on it read each other's

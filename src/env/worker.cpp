@@ -2,15 +2,18 @@
 
 #include <fmt/format.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <thread>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/refusal.h"
 #include "flotilla/env/worker_process.h"
 
 namespace flotilla {
@@ -93,33 +96,46 @@ bool parse(const char* text, T& value) {
   return error == std::errc() && at == end;
 }
 
-void start_failed(Segment& segment, int index, const char* why) {
-  Channel& channel = segment.channel(index);
-  std::strncpy(channel.start_error, why, sizeof(channel.start_error) - 1);
-  channel.ready.store(2);
-  segment.control->done_bell.ring();
+[[noreturn]] void not_a_segment() {
+  throw Error(ErrorCode::kUsage, "this is not a Flotilla segment");
+}
+
+// Whoever types the arguments of a worker may leave any file at the descriptor: nothing is read
+// that is not there.
+Segment find_segment(const Arena& arena, size_t control_offset, int index) {
+  if (control_offset % alignof(Control) != 0 || control_offset > arena.bytes() ||
+      arena.bytes() - control_offset < sizeof(Control)) {
+    not_a_segment();
+  }
+  auto* control = reinterpret_cast<Control*>(arena.base() + control_offset);
+  if (control->magic != Control::kMagic || index < 0 || index >= control->workers) not_a_segment();
+  return {arena.base(), control};
+}
+
+void require_size(int fd, size_t bytes) {
+  struct stat facts {};
+  const bool known = fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode);
+  if (!known || static_cast<uint64_t>(facts.st_size) != bytes) not_a_segment();
 }
 
 int run_spawned(int fd, size_t bytes, size_t control_offset, int index, const Registry& registry) {
-  Arena arena(fd, bytes);
+  require_size(fd, bytes);
+  const Arena arena(fd, bytes);
   close(fd);
-  Segment segment{arena.base(), reinterpret_cast<Control*>(arena.base() + control_offset)};
+  const Segment segment = find_segment(arena, control_offset, index);
   const Control& control = *segment.control;
-  if (control.magic != Control::kMagic || index < 0 || index >= control.workers) {
-    throw Error(ErrorCode::kUsage, "this is not a Flotilla segment");
-  }
-  follow_parent(control.parent);
   try {
+    follow_parent(control.parent);
     const EnvType& type = registry.find(control.env_name);
     Config config(type.schema);
     config.load_yaml_text(Field<char>(arena.base(), control.config).row(0), "the parent's config");
     const auto loop = type.make_loop(config, control.time_limit);
     if (loop->spec().sha256() != control.spec_sha256) {
-      throw Error(ErrorCode::kInternal, "the worker's environment differs from the parent's");
+      throw Error(ErrorCode::kEnvironment, "the worker's environment differs from the parent's");
     }
     work(segment, *loop, index);
   } catch (const std::exception& error) {
-    start_failed(segment, index, error.what());
+    start_failed(segment, index, error);
     return exit_status(ErrorCode::kEnvironment);
   }
   return 0;
@@ -143,10 +159,20 @@ std::optional<int> run_if_worker(int argc, char** argv, const Registry& registry
   }
   try {
     return run_spawned(fd, bytes, control_offset, index, registry);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "flotilla worker: {}\n", error.what());
-    return exit_status(ErrorCode::kInternal);
+  } catch (const std::exception& exception) {
+    const Error error = as_error(exception);
+    std::fprintf(stderr, "flotilla worker: %s\n", error.what());
+    return exit_status(error);
   }
+}
+
+void start_failed(const Segment& segment, int index, const std::exception& why) {
+  Channel& channel = segment.channel(index);
+  const bool refused = is_refusal(why);
+  std::strncpy(channel.start_error, refused ? as_error(why).what() : why.what(),
+               sizeof(channel.start_error) - 1);
+  channel.state.store(refused ? WorkerState::kRefused : WorkerState::kFailed);
+  segment.control->done_bell.ring();
 }
 
 // A thread that asks, because a death signal (PR_SET_PDEATHSIG) would come when the starting thread
@@ -163,7 +189,7 @@ void work(const Segment& segment, const EnvLoop& loop, int index) {
   Channel& channel = segment.channel(index);
   install_signal_handlers(channel);
   prctl(PR_SET_NAME, fmt::format("flotilla-w{}", index).c_str());
-  channel.ready.store(1);
+  channel.state.store(WorkerState::kReady);
   control.done_bell.ring();
   Patience patience;
   while (!control.stop.load(std::memory_order_acquire)) {

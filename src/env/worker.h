@@ -1,6 +1,7 @@
 // The worker side of the processes back end.
 #pragma once
 
+#include <exception>
 #include <optional>
 
 #include "flotilla/env/process_protocol.h"
@@ -18,6 +19,9 @@ std::vector<std::string> worker_arguments(int fd, size_t bytes, size_t control_o
 
 // Ends this process soon after `parent`, even while an env hangs.
 void follow_parent(pid_t parent);
+
+// Tells the parent why this worker does not come up.
+void start_failed(const Segment& segment, int index, const std::exception& why);
 
 // Carries out commands until told to stop. In a forked child, call _exit() after it.
 void work(const Segment& segment, const EnvLoop& loop, int index);

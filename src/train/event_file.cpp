@@ -19,6 +19,7 @@
 #include "flotilla/core/crc32c.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/log.h"
+#include "flotilla/core/refusal.h"
 
 namespace flotilla {
 namespace {
@@ -177,10 +178,8 @@ Good good_part(std::FILE* file, uint64_t size, int64_t last_step) {
 
 // ---- Files.
 
-std::string reason(int error) { return std::generic_category().message(error); }
-
 [[noreturn]] void cannot(const char* verb, const std::string& path, int error) {
-  throw Error(ErrorCode::kData, fmt::format("cannot {} {}: {}", verb, path, reason(error)));
+  throw Error(ErrorCode::kData, fmt::format("cannot {} {}: {}", verb, path, reason_of(error)));
 }
 
 // The time in a name and the number behind it, if it is the name of an event file of ours.

@@ -27,6 +27,7 @@ YAML::Node child(const YAML::Node& node, const char* key) {
 // Calls find(root) on the YAML; what is wrong with it comes with the line.
 template <class Find>
 std::string look_into(const std::string& yaml, const std::string& origin, const Find& find) {
+  check_yaml_characters(yaml, origin);
   try {
     return find(YAML::Load(yaml));
   } catch (const YAML::Exception& error) {

@@ -12,6 +12,7 @@
 #include "flotilla/core/file.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/log.h"
+#include "flotilla/core/refusal.h"
 #include "flotilla/core/system.h"
 #include "flotilla/core/version.h"
 #include "flotilla/train/recipes.h"
@@ -214,7 +215,7 @@ void Run::train(const AfterUpdate& after) {
     }
     if (saved_step_ != trainer_->progress().steps) checkpoint(true);
     if (metrics_ != nullptr) metrics_->flush();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     fail(error);
   }
 }
@@ -299,18 +300,20 @@ std::string Run::finish() {
     directory_.write(kSummary, summary);
     record("finish");
     return summary;
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     fail(error);
   }
 }
 
 std::string Run::summary() const { return directory_.read(kSummary, kLargestSummary); }
 
-void Run::fail(const Error& error) const {
-  if (error.code() != ErrorCode::kData) throw;  // what is being handled, whatever it is
+void Run::fail(const std::exception& exception) const {
+  const Error error = as_error(exception);
+  const bool of_files = error.code() == ErrorCode::kData;
+  if (!of_files && !is_refusal(exception)) throw;  // what is being handled, whatever it is
   if (writing_.valid()) writing_.wait();
   const std::vector<int64_t> steps = checkpoints_.steps();
-  throw Error(ErrorCode::kData,
+  throw Error(error.code(),
               steps.empty()
                   ? error.what()
                   : fmt::format("{}; the last checkpoint is step_{}: go on with --resume {}",

@@ -14,6 +14,7 @@
 // last checkpoint is still there. Error(kInterrupted) comes after a checkpoint was written.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <future>
 #include <memory>
@@ -80,7 +81,7 @@ class Run {
   void checkpoint(bool sync);
   void wait_for_checkpoint();
   [[noreturn]] void stop_interrupted();
-  [[noreturn]] void fail(const Error& error) const;
+  [[noreturn]] void fail(const std::exception& exception) const;
   void record(const std::string& event) const;
 
   const uint64_t opened_ns_;

@@ -22,6 +22,7 @@ import unittest
 from pathlib import Path
 
 BINARY = None
+SOURCES = Path(__file__).resolve().parents[2] / "src"
 BATCHED = {"dvrp"}  # whose environments step all together
 SMALLER = {"dvrp": ["customers=6"]}  # settings of envs that take long
 TIMEOUT_S = 30
@@ -154,6 +155,15 @@ class Help(CliTest):
         for option, default in (("--backend", "threads"), ("--num-envs", "64"), ("--groups", "0"),
                                 ("--steps", "1000000")):
             self.assertRegex(text, rf"\n +{option}\b.* default {default}\)\n")
+
+    def test_the_launcher_knows_every_command(self):
+        """It takes a word for a slip that stands nowhere in the sources as a text."""
+        text = self.run_cli("--help").stdout
+        commands = re.findall(r"^  (\w+) ", text[text.index("Subcommands:"):], re.MULTILINE)
+        self.assertIn("train", commands)
+        sources = [path.read_text() for path in SOURCES.rglob("*.cpp")]
+        for command in commands:
+            self.assertTrue(any(f'"{command}"' in source for source in sources), command)
 
     def test_version(self):
         result = self.run_cli("--version")
@@ -305,6 +315,110 @@ class BadInput(CliTest):
             self.expect_error(arguments, 2, message)
 
 
+    def test_settings_that_an_environment_refuses(self):
+        self.expect_error(["check", "dvrp", "customers=128"], 2,
+                          "customers: expected at most 30, the travellers of the data, got 128")
+
+    def test_settings_of_the_log(self):
+        for variable, value, options in (
+                ("FLOTILLA_LOG_LEVEL", "garbage", "debug, info, warn, error, off"),
+                ("FLOTILLA_LOG_FORMAT", "xml", "text, json")):
+            for arguments in (["list"], ["--version"], ["train", "cartpole"]):
+                result = self.run_cli(*arguments, env={**os.environ, variable: value})
+                self.assertEqual((result.returncode, result.stdout, result.stderr),
+                                 (2, "", f"flotilla: {variable}: expected one of {options}, got "
+                                         f"'{value}'\n"))
+
+
+class Names(CliTest):
+    """Names that somebody else made up: a terminal shows them and does not obey them."""
+
+    NASTY = "a\x1b[31m\r\x07\x9b\nflotilla: all is well\t"
+    SHOWN = "a\\x1b[31m\\x0d\\x07\\u009b\\nflotilla: all is well\\t"
+
+    def test_control_characters_are_escaped(self):
+        self.expect_error([self.NASTY], 2, f"unknown command '{self.SHOWN}' (commands: list, train, "
+                          "eval, plot, compare, export, check, bench, doctor, cage2, corners, "
+                          "regions, maze, dvrp)")
+        for arguments, status, message in (
+                (["train", self.NASTY], 2, f"no recipe, environment or file '{self.SHOWN}'"),
+                (["eval", self.NASTY], 2, f"there is no run or policy file '{self.SHOWN}'"),
+                (["list", self.NASTY], 2, f"unknown environment '{self.SHOWN}' "
+                                          "('flotilla list' shows all)"),
+                (["check", "cartpole", "--config", self.NASTY], 2,
+                 f"cannot read {self.SHOWN}: No such file or directory"),
+                (["cage2", "replay", self.NASTY], 4,
+                 f"cannot read {self.SHOWN}: No such file or directory"),
+                (["train", "cartpole", f"--{self.NASTY}"], 2, f"unknown option '--{self.SHOWN}'")):
+            self.expect_error(arguments, status, message)
+
+    def test_a_bundle_of_somebody_else(self):
+        bundle = self.dir / "bundle.json"
+        bundle.write_text(json.dumps(
+            {"format": "flotilla-crash-bundle", "version": 1, "env": self.NASTY, "config": "",
+             "spec_sha256": "", "time_limit": 0, "seed": 1, "env_index": 0, "episode": 0,
+             "episode_start": 0, "steps_lost": 0, "cause": self.NASTY, "actions": []}))
+        for arguments in ([], ["--json"]):
+            result = self.run_cli("check", "cartpole", "--replay", bundle, *arguments)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertNotRegex(result.stdout + result.stderr, "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+        bundle.unlink()
+
+    def test_long_ones_are_cut(self):
+        name = "x" * 100000
+        for arguments in (["train", name], ["eval", name], [name], ["cage2", "replay", name],
+                          ["check", "cartpole", f"{name}=3"], ["check", "cartpole", "--config", name]):
+            result = self.run_cli(*arguments)
+            self.assertIn(result.returncode, (2, 4))
+            self.assertRegex(result.stderr, r"\Aflotilla: [^\n]{1,600}\n\Z")
+            self.assertIn("xxx...", result.stderr)
+
+    def test_bytes_that_are_no_text(self):
+        self.expect_error([b"\xff\xfe".decode(errors="surrogateescape")], 2,
+                          "unknown command '\\xff\\xfe' (commands: list, train, eval, plot, compare, "
+                          "export, check, bench, doctor, cage2, corners, regions, maze, dvrp)")
+        run = b"run \xff".decode(errors="surrogateescape")
+        self.addCleanup(shutil.rmtree, self.dir / run, ignore_errors=True)
+        for arguments in (["train", "cartpole", "--steps", 1, "--out", run],
+                          ["eval", run, "--episodes", 2], ["plot", run]):
+            with self.subTest(command=arguments[0]):
+                result = self.run_cli(*arguments, "--json")
+                self.assertEqual((result.returncode, result.stdout.count("\n")), (0, 1),
+                                 result.stderr)
+                shown = json.loads(result.stdout)
+                if arguments[0] == "eval":
+                    self.assertTrue(shown["policy"].startswith("run \ufffd/"), shown)
+        shutil.rmtree(self.dir / run)
+
+
+class Pipes(CliTest):
+    """A named pipe that nobody writes to, in place of a file: refused at once."""
+
+    may_leave = ("pipe", "pipe.csv", "pipe.gz", "city")
+
+    def test_they_are_refused(self):
+        (self.dir / "city").mkdir()
+        for name in ("pipe", "pipe.csv", "pipe.gz", "city/travel_time_matrix.csv.gz"):
+            os.mkfifo(self.dir / name)
+        for status, name, arguments in (
+                (2, "pipe", ["train", "pipe"]),
+                (2, "pipe", ["check", "cartpole", "--config", "pipe"]),
+                (2, "pipe", ["bench", "env", "cartpole", "--config", "pipe"]),
+                (4, "pipe", ["cage2", "replay", "pipe"]),
+                (4, "pipe.gz", ["cage2", "replay", "pipe.gz"]),
+                (4, "pipe", ["check", "cartpole", "--replay", "pipe"]),
+                (4, "pipe", ["eval", "pipe"]),
+                (4, "pipe.csv", ["plot", "pipe.csv"]),
+                (4, "pipe", ["dvrp", "solve", "pipe"]),
+                (4, "pipe", ["dvrp", "check", "pipe", "pipe"]),
+                (4, "pipe", ["dvrp", "oracle", "eval", "--weights", "pipe"]),
+                (4, "city/travel_time_matrix.csv.gz", ["dvrp", "inspect", "city"])):
+            with self.subTest(arguments=arguments):
+                result = self.run_cli(*arguments, timeout=5)
+                self.assertEqual((result.returncode, result.stdout, result.stderr),
+                                 (status, "", f"flotilla: cannot read {name}: not a regular file\n"))
+
+
 class ConfigFiles(CliTest):
     may_leave = ("run.yaml",)
 
@@ -316,7 +430,7 @@ class ConfigFiles(CliTest):
         self.expect_error(["bench", "env", "cartpole", "--config", "nowhere.yaml"], 2,
                           "cannot read nowhere.yaml: No such file or directory")
         self.expect_error(["bench", "env", "cartpole", "--config", self.dir], 2,
-                          f"cannot read {self.dir}: Is a directory")
+                          f"cannot read {self.dir}: not a regular file")
 
     def test_bad_contents(self):
         limit = "time_limit: expected an integer from 0 to 1000000000, got"
@@ -325,6 +439,19 @@ class ConfigFiles(CliTest):
         self.expect_refusal("- 3\n", "run.yaml:1: expected lines 'key: value', got a list")
         self.expect_refusal("time_limt: 3\n",
                             "unknown key 'time_limt' in run.yaml; did you mean 'time_limit'?")
+
+    def test_a_nul_in_it(self):
+        for text, message in (
+                ("env:\n  name: cart\0pole\n", "run.yaml:2: control character 0x00 in the text"),
+                ('env: {name: "cart\\0pole"}\n',
+                 "run.yaml: unknown environment 'cart\\x00pole'; did you mean 'cartpole'? "
+                 "('flotilla list' shows all)"),
+                ('env: {name: cartpole}\ncrash_dir: "a\\0b"\n',
+                 "run.yaml:2: crash_dir: expected text, got 'a\\x00b', which has a NUL in it")):
+            (self.dir / "run.yaml").write_text(text)
+            self.expect_error(["train", "run.yaml"], 2, message)
+        self.expect_refusal("time_limit: 3\0\n",
+                            "run.yaml:1: control character 0x00 in the text")
 
     def test_malformed_yaml_names_file_and_line(self):
         for text in ("time_limit: 3\n  other: : 4\n", "time_limit: \"3\n", "{time_limit: 3\n",
@@ -440,9 +567,21 @@ class Bench(CliTest):
         command = f"ulimit -f 10; exec '{BINARY}' bench env cartpole --backend processes"
         result = subprocess.run(["bash", "-c", f"{command} --num-envs 100000"], cwd=self.dir,
                                 capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-        self.assertEqual(result.returncode, 2)
+        self.assertEqual(result.returncode, 70)
         self.assertRegex(result.stderr, r"^flotilla: the environments need [0-9.]+ MiB of shared"
-                                        r" memory, and the system gave none: File too large\n$")
+                                        r" memory, and the system gave none: File too large "
+                                        r"\(limit: 10.0 KiB a file\)\n$")
+
+    def test_the_arguments_of_a_worker_with_a_stray_file(self):
+        (self.dir / "stray").write_bytes(bytes(8192))
+        for arguments in ("5 8192 9999999 0", "5 8192 8128 0", "5 8192 0 0", "5 8192 64 -1",
+                          "5 99999999 0 0", "5 0 0 0", "0 8192 0 0", "77 8192 0 0"):
+            command = f"exec '{BINARY}' --flotilla-worker {arguments} 5<>stray </dev/null"
+            result = subprocess.run(["bash", "-c", command], cwd=self.dir, capture_output=True,
+                                    text=True, timeout=TIMEOUT_S, check=False)
+            self.assertEqual((result.returncode, result.stderr),
+                             (2, "flotilla worker: this is not a Flotilla segment\n"), arguments)
+        (self.dir / "stray").unlink()
 
     def test_output_that_cannot_be_written_is_an_error(self):
         with open("/dev/full", "w", encoding="utf-8") as full:
@@ -556,7 +695,7 @@ class Failures(CliTest):
                     crash = json.loads((self.dir / bundle).read_text())
                     env, action = crash["env_index"], int(crash["actions"][-1][0])
                     self.assertEqual(line, f"flotilla: env {env} of 'faulty' failed in step: "
-                                           f"{cause}; replay it with: flotilla check faulty "
+                                           f"{cause}; replay it with: {BINARY} check faulty "
                                            f"--replay {bundle} (env={env}, seed=5, episode=0, "
                                            f"step=49, action={action}, phase=step)")
                     self.assertEqual((len(crash["actions"]), crash["cause"]), (50, cause))
@@ -569,6 +708,18 @@ class Failures(CliTest):
                     if fault == "throw":
                         self.assertEqual(again.stdout, "failed again after 49 steps: "
                                                        "faulty: told to throw at step 50\n")
+
+    def test_the_replay_is_offered_with_the_program_that_ran(self):
+        (self.dir / "my_program").symlink_to(BINARY)
+        arguments = ["bench", "env", "faulty", "fault=throw", "--crash-dir", "crashes"]
+        result = self.run_cli(*arguments, binary="./my_program")
+        offer = re.search(r"replay it with: (\./my_program check faulty --replay \S+)", result.stderr)
+        self.assertTrue(offer, result.stderr)
+        self.assertTrue(result.stderr.splitlines()[-1].startswith("my_program: env "), result.stderr)
+        again = subprocess.run(offer[1].split(), cwd=self.dir, capture_output=True, text=True,
+                               timeout=TIMEOUT_S)
+        self.assertEqual(again.returncode, 3, again.stderr)
+        (self.dir / "my_program").unlink()
 
     def test_exceptions_in_every_back_end(self):
         for layout in (["--backend", "serial"], ["--backend", "threads", "--threads", 2],
@@ -1036,8 +1187,8 @@ class TrainRefusals(TrainTest):
             with self.subTest(text=text):
                 (self.dir / "run.yaml").write_text(text)
                 self.refuse("run.yaml", [], message)
-        self.refuse(".", [], "cannot read .: Is a directory")
-        self.assertEqual(self.run_cli("train", "/dev/zero").returncode, 2)
+        for path in (".", "/dev/zero"):
+            self.refuse(path, [], f"cannot read {path}: not a regular file")
 
     def test_places_for_a_run(self):
         self.train("cartpole", "--steps", 1)
@@ -1076,7 +1227,7 @@ class TrainRefusals(TrainTest):
         limit = resource.getrlimit(resource.RLIMIT_FSIZE)
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))
-            self.expect_full("runs/1", "config.yaml", [], "File too large")
+            self.expect_full("runs/1", "config.yaml", [], "File too large (limit: 100 B a file)")
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limit)
 
@@ -1096,7 +1247,7 @@ class TrainFailures(TrainTest):
         self.assertEqual((result.returncode, result.stdout), (3, ""))
         self.assertRegex(result.stderr.splitlines()[-1],
                          r"\Aflotilla: env \d+ of 'faulty' failed in step: threw: faulty: told to "
-                         r"throw at step 50; replay it with: flotilla check faulty --replay ")
+                         r"throw at step 50; replay it with: \S+/flotilla check faulty --replay ")
         # What the run was is still there.
         self.assertLessEqual({"config.yaml", "crashes", "checkpoints"},
                              {path.name for path in (self.dir / "runs/1").iterdir()})
@@ -1144,6 +1295,23 @@ class TrainSignals(TrainTest):
                     self.assertRegex(err.splitlines()[-1],
                                      r"\Aflotilla: interrupted after \d+ steps; go on with --resume ")
                     wait_for(lambda: not any(map(is_alive, workers)), "the workers end", 2)
+
+
+    def test_a_signal_does_not_wait_for_the_end_of_a_long_first_update(self):
+        process = self.start(*self.train_args("cartpole", "--backend", "processes", "--workers", 2,
+                                              "ppo.epochs=1000", "horizon=4096"))
+        run = self.dir / "runs" / str(self.runs)
+        wait_for((run / "checkpoints/step_0").exists, "the run")
+        workers = workers_of(process.pid)
+        time.sleep(0.5)  # it is in its first update, or about to begin it
+        process.send_signal(signal.SIGTERM)
+        start = time.monotonic()
+        _, err = process.communicate(timeout=20)
+        self.assertLess(time.monotonic() - start, 5)
+        self.assertEqual(process.returncode, 130, err)
+        wait_for(lambda: not any(map(is_alive, workers)), "the workers end", 2)
+        result = self.run_cli("train", "--resume", run, "--steps", 1, "ppo.epochs=1", "horizon=32")
+        self.assertEqual(result.returncode, 0, result.stderr)
 
 
 class BenchPpo(CliTest):

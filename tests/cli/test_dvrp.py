@@ -64,6 +64,24 @@ class Instances(DvrpTest):
         drawn = json.loads(self.call("instance", "--data", "city", "--customers", 3).stdout)
         self.assertEqual(len(drawn["requests"]), 3)
 
+    def test_those_of_another_city_are_refused_by_name(self):
+        names = []
+        for seed, folder in ((1, "one"), (2, "two")):
+            self.call("data", "--travellers", 3, "--cells", 5, "--seed", seed, "--out", folder)
+            names.append(self.json_of("inspect", folder)["city"])
+        self.assertNotEqual(*names)
+        self.call("instance", "--data", "one", "--customers", 3, "--out", "drawn.json")
+        self.call("solve", "drawn.json", "--data", "one", "--iterations", 10)
+        self.assertEqual(self.refused("solve", "drawn.json", "--data", "two"),
+                         f"drawn.json: is of city '{names[0]}', the data is of city '{names[1]}' "
+                         "(`dvrp inspect` names it)")
+        old = json.loads((self.folder / "drawn.json").read_text())
+        del old["city"]
+        for request in old["requests"]:
+            del request["from"], request["to"]
+        self.write("old.json", old)
+        self.call("solve", "old.json", "--data", "one", "--iterations", 10)
+
     def test_full_ones_are_the_same_requests(self):
         plain = json.loads(self.call("instance", "--customers", 6, "--seed", 4).stdout)
         text = self.call("instance", "--customers", 6, "--seed", 4, "--full").stdout

@@ -191,7 +191,7 @@ class Plot(ReportTest):
         self.expect_error(["plot", "started"], 4, "started/metrics.jsonl is missing")
         self.expect_error(["plot", "nothing"], 4, "'nothing' has no metric that can be drawn")
         self.expect_error(["plot", "run", "--out", "file/x"], 2,
-                          "cannot make the folder 'file/x': Not a directory")
+                          "cannot make 'file/x': Not a directory")
         self.expect_error(["plot"], 2, "run is required")
         self.assertFalse((self.dir / "nothing/plots").exists())
 

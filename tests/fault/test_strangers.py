@@ -64,17 +64,16 @@ class Place:
         shutil.copytree(model, self.run, symlinks=True)
         self.outside.mkdir()
         self.target = self.run / name
-        self.there = self.target.exists()
         self.other = self.outside / self.target.name
-        if self.target.is_dir():
+        self.target.parent.mkdir(exist_ok=True)
+        if self.target.is_dir():  # whole and usable, so that a program that follows writes there
             shutil.copytree(self.target, self.other)
-            for path in self.other.rglob("*"):
-                if path.is_file():
-                    path.write_bytes(with_secret(path))
-        elif self.there:
+        elif self.target.is_file():
             self.other.write_bytes(with_secret(self.target))
+        elif self.target.suffix in ("", ".part"):
+            self.other.mkdir()
+            (self.other / "file").write_text(SECRET)
         else:
-            self.target.parent.mkdir(exist_ok=True)
             self.other.write_text(SECRET)
 
     def clear(self):

@@ -57,6 +57,9 @@ TEST(WorkerCommand, HasToServeAsAWorker) {
   EXPECT_EQ(refusal(ErrorCode::kEnvironment, {"true"}),
             "worker 0 of 'cartpole' exited with status 0 while starting: 'true' does not serve as "
             "a worker");
+  EXPECT_EQ(refusal(ErrorCode::kInternal, {"sh", "-c", "exit 70"}),
+            "worker 0 of 'cartpole' exited with status 70 while starting: the system refused it "
+            "memory");
 }
 
 TEST(WorkerCommand, CannotBeForked) {

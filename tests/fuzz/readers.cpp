@@ -10,11 +10,13 @@
 #include <stdexcept>
 
 #include "flotilla/core/csv.h"
+#include "flotilla/core/gzip.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/text.h"
 #include "flotilla/env/replay.h"
 #include "flotilla/nn/safetensors.h"
 #include "flotilla/train/run_config.h"
+#include "fuzz/instance_reader.h"
 #include "fuzz/train_readers.h"
 #include "support/batch.h"
 
@@ -321,15 +323,41 @@ class CsvInput final : public InputReader {
   }
 };
 
+class GzipInput final : public InputReader {
+ public:
+  ErrorCode refusal() const override { return ErrorCode::kData; }
+
+  void read(const std::string& input) override {
+    const std::string text = gunzipped(input, "input", kLimit);
+    require(text.size() <= kLimit, "more was unpacked than is allowed");
+    require(gunzipped(gzipped(text), "input", kLimit) == text, "packed again, the text differs");
+  }
+
+  std::vector<std::string> examples() override {
+    return {gzipped(""), gzipped("a short text"), gzipped("one") + gzipped("two"),
+            gzipped(std::string(kLimit, 'x')),
+            gzipped("{\"seed\":1}\n{\"seed\":2}\n") + std::string(8, '\0')};
+  }
+
+  std::vector<std::string> tokens() const override {
+    return {"\x1f\x8b", "\x1f\x8b\x08\x1f", std::string("\x01\x00\x00\xff\xff", 5),
+            std::string(8, '\0'), "\x03"};
+  }
+
+ private:
+  static constexpr size_t kLimit = 1u << 14u;
+};
+
 template <class T>
 std::unique_ptr<InputReader> make() {
   return std::make_unique<T>();
 }
 
 const std::map<std::string, std::unique_ptr<InputReader> (*)(), std::less<>> kReaders = {
-    {"bundle", make<BundleInput>},  {"csv", make<CsvInput>},
-    {"events", make_events_reader}, {"safetensors", make<SafetensorsInput>},
-    {"serial", make<SerialInput>},  {"state", make_state_reader},
+    {"bundle", make<BundleInput>},      {"csv", make<CsvInput>},
+    {"events", make_events_reader},     {"gzip", make<GzipInput>},
+    {"instance", make_instance_reader}, {"safetensors", make<SafetensorsInput>},
+    {"serial", make<SerialInput>},      {"state", make_state_reader},
     {"yaml", make<YamlInput>}};
 
 }  // namespace

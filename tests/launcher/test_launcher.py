@@ -57,6 +57,7 @@ STUBS = {
     "ninja": r"""
         mkdir "$STATE/busy" || touch "$STATE/overlap"
         [[ ! -e $STATE/ninja_sleeps ]] || sleep "$(cat "$STATE/ninja_sleeps")"
+        while [[ -e $STATE/ninja_waits ]]; do sleep 0.02; done
         rmdir "$STATE/busy"
         if [[ -e $STATE/ninja_fails ]]; then
           for ((i = 1; i <= 100; i++)); do echo "output line $i."; done
@@ -110,6 +111,8 @@ class LauncherTest(unittest.TestCase):
             folder.mkdir(parents=True)
         shutil.copy(LAUNCHER, self.project / "flotilla")
         (self.project / "CMakePresets.json").write_text("{}")
+        (self.project / "CMakeLists.txt").write_text("project(flotilla VERSION 4.5.6)\n")
+        self.set_commands("doctor", "list", "read", "status", "train", "x")
         write_program(self.state / "binary", BINARY)
         self.set_uid(1000)
         for tool in TOOLS:
@@ -130,6 +133,11 @@ class LauncherTest(unittest.TestCase):
         text = f'#!/usr/bin/env bash\necho "{name} $*" >>"$CALLS"\n{body or STUBS[name]}\n'
         write_program((folder or self.bin) / name, text)
 
+    def set_commands(self, *names):
+        """The launcher looks for the names of commands in the sources."""
+        (self.project / "src").mkdir(exist_ok=True)
+        (self.project / "src/commands.txt").write_text("".join(f'"{name}"\n' for name in names))
+
     def set_uid(self, uid):
         (self.state / "uid").write_text(f"{uid}\n")
 
@@ -142,8 +150,8 @@ class LauncherTest(unittest.TestCase):
         for header in headers:
             (self.state / "include" / header).unlink()
 
-    def run_launcher(self, *args, cwd=None, program=None, stdin="", **env):
-        return subprocess.run([str(program or self.project / "flotilla"), *args],
+    def run_launcher(self, *args, cwd=None, program=None, stdin="", before=(), **env):
+        return subprocess.run([*before, str(program or self.project / "flotilla"), *args],
                               cwd=cwd or self.project, env={**self.env, **env}, input=stdin,
                               capture_output=True, text=True, timeout=15)
 
@@ -336,6 +344,7 @@ class Running(LauncherTest):
         self.assert_ran(self.run_launcher(*arguments), *arguments)
 
     def test_no_argument_and_help_go_to_the_binary(self):
+        self.run_launcher("list")
         self.assert_ran(self.run_launcher())
         self.assert_ran(self.run_launcher("--help"), "--help")
 
@@ -402,6 +411,38 @@ class Running(LauncherTest):
         self.assertEqual(self.calls("cmake"),
                          ["--preset release", "--preset release -DA=1 -DB=2 3"])
 
+    def start(self, *args):
+        return subprocess.Popen([self.project / "flotilla", *args], cwd=self.project, env=self.env,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def shown_to_who_waits(self, *args, kill=False):
+        """(number of a launcher that builds, what one says that has to wait for it)"""
+        self.flag("ninja_waits")
+        first = self.start(*args)
+        while not (self.state / "busy").exists():
+            self.assertIsNone(first.poll())
+            time.sleep(0.01)
+        if kill:
+            first.kill()
+            first.wait()
+        second = self.start("list")
+        line = second.stderr.readline()  # it waits: there is no other one yet
+        (self.state / "ninja_waits").unlink()
+        for process in (first, second):
+            process.communicate(timeout=15)
+        self.assertEqual((first.returncode, second.returncode), (-9 if kill else 0, 0))
+        return first.pid, line
+
+    def test_who_waits_is_told_for_whom(self):
+        pid, line = self.shown_to_who_waits("train", "a\x1bb")
+        self.assertEqual(line, "flotilla: waiting for another build to finish: process "
+                               f"{pid} ({self.project}/flotilla train a?b)\n")
+
+    def test_who_waits_for_what_a_killed_launcher_left_is_told_so(self):
+        pid, line = self.shown_to_who_waits("list", kill=True)
+        self.assertEqual(line, "flotilla: waiting for another build to finish: what process "
+                               f"{pid} ({self.project}/flotilla list) left behind\n")
+
     def test_two_at_once_take_turns(self):
         self.flag("ninja_sleeps", "0.3")
         running = [subprocess.Popen([self.project / "flotilla", "list"], cwd=self.project,
@@ -444,6 +485,111 @@ class Running(LauncherTest):
             self.assertEqual(self.run_launcher(verb, **env).returncode, 2)
         self.assertEqual(self.run_launcher("list", FLOTILLA_LAUNCHER_NO_BUILD="1").returncode, 2)
         self.assertFalse(self.calls_file.exists())
+
+
+class WithoutWriteAccess(LauncherTest):
+    """Somebody else's checkout."""
+
+    def setUp(self):
+        super().setUp()
+        self.before = ()
+        if os.geteuid() == 0:
+            if not shutil.which("setpriv"):
+                self.skipTest("as root, this needs setpriv to become another user")
+            self.before = (shutil.which("setpriv"), "--reuid=65534", "--regid=65534",
+                           "--clear-groups")
+            self.dir.chmod(0o755)
+
+    def take_write_access(self):
+        if os.geteuid() == 0:
+            return
+        for path in (self.project, self.project / "build"):
+            path.chmod(0o555)
+            self.addCleanup(path.chmod, 0o755)
+
+    def test_what_is_built_runs(self):
+        self.run_launcher("list")
+        self.calls_file.unlink()
+        self.take_write_access()
+        result = self.run_launcher("list", before=self.before)
+        self.assert_ran(result, "list")
+        self.assertEqual(result.stderr, "")
+        self.assertFalse(self.calls_file.exists())
+        self.assertEqual(self.run_launcher("status", "3", before=self.before).returncode, 3)
+
+    def test_an_old_binary_runs_with_a_word(self):
+        self.run_launcher("list")
+        os.utime(self.project / "build/release/flotilla", (1, 1))
+        self.take_write_access()
+        result = self.run_launcher("list", before=self.before)
+        self.assert_ran(result, "list")
+        self.assertIn("release/flotilla is older than ", result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 1)
+
+    def test_a_lock_of_somebody_else(self):
+        self.run_launcher("list")
+        (self.project / "build").chmod(0o777)
+        (self.project / "build/.lock").chmod(0o444)
+        self.assert_ran(self.run_launcher("list", before=self.before), "list")
+
+    def test_nothing_built(self):
+        (self.project / "build").mkdir()
+        self.take_write_access()
+        for verb in ("list", "build", "test"):
+            result = self.run_launcher(verb, before=self.before)
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertIn(f"cannot write to {self.project}/build", result.stderr)
+
+
+class WithoutBuild(LauncherTest):
+    """Questions and slips start no installation and no build."""
+
+    def setUp(self):
+        super().setUp()
+        self.set_uid(0)
+        self.take_away("ninja", headers=["fmt/core.h"])
+
+    def assert_nothing_done(self):
+        self.assertFalse(self.calls_file.exists())
+        self.assertFalse((self.project / "build").exists())
+
+    def test_help_of_a_fresh_checkout(self):
+        for args in (["--help"], ["-h"], ["train", "--help"], ["train", "x", "-h"]):
+            result = self.run_launcher(*args)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), args)
+            self.assertIn("usage: ./flotilla COMMAND", result.stdout)
+        self.assert_nothing_done()
+
+    def test_version_of_a_fresh_checkout(self):
+        result = self.run_launcher("--version")
+        self.assertEqual((result.returncode, result.stdout), (0, "flotilla 4.5.6 (not built)\n"))
+        self.assert_nothing_done()
+
+    def test_slips_in_a_fresh_checkout(self):
+        for args, shown in ((["trian"], "trian"), (["--hlep"], "--hlep"), ([".*"], ".\\*"),
+                            (["a\x1bb", "c"], "$'a\\Eb'")):
+            result = self.run_launcher(*args)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), args)
+            self.assertEqual(result.stderr, f"flotilla: unknown command or option {shown}; "
+                                            "./flotilla --help\n")
+        result = self.run_launcher()
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("usage: ./flotilla COMMAND", result.stderr)
+        self.assert_nothing_done()
+
+    def test_with_a_binary_they_are_its_own(self):
+        (self.project / "build/release").mkdir(parents=True)
+        write_program(self.project / "build/release/flotilla", BINARY)
+        for args in (["--help"], ["--version"], ["trian", "x"], ["train", "--help"], []):
+            self.assert_ran(self.run_launcher(*args), *args)
+        self.assertFalse(self.calls_file.exists())
+
+    def test_an_option_of_a_command_is_not_a_question(self):
+        self.take_away("apt-get")
+        for args in (["train", "--version", "head"], ["train", "--", "--help"]):
+            result = self.run_launcher(*args)
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertIn("please install", result.stderr)
 
 
 class Verbs(LauncherTest):
@@ -498,7 +644,6 @@ class Verbs(LauncherTest):
         self.assertFalse((self.project / "build/venv").exists())
 
     def test_format_check_names_files_once(self):
-        (self.project / "src").mkdir()
         (self.project / "src/ugly.cpp").touch()
         result = self.run_launcher("format", "--check")
         self.assertEqual((result.returncode, result.stdout), (1, "src/ugly.cpp\n"))

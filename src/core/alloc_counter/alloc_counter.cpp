@@ -12,8 +12,9 @@ std::atomic<uint64_t> g_allocations{0};
 
 void* counted(void* memory) {
   g_allocations.fetch_add(1, std::memory_order_relaxed);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
+  if (memory != nullptr) return memory;
+  if (const std::new_handler handler = std::get_new_handler()) handler();  // ours throws
+  throw std::bad_alloc();
 }
 
 }  // namespace

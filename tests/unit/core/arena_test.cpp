@@ -177,8 +177,10 @@ TEST(Arena, SharedMemoryTheSystemRefusesIsAnErrorWithTheAmount) {
       return 3;
     } catch (const Error& error) {
       const std::string text = error.what();
-      const bool good = error.code() == ErrorCode::kUsage &&
-                        text.starts_with("the environments need 8.0 MiB of shared memory");
+      const bool good = error.code() == ErrorCode::kInternal &&
+                        text ==
+                            "the environments need 8.0 MiB of shared memory, and the system gave "
+                            "none: File too large (limit: 1.0 MiB a file)";
       return good ? 0 : 4;
     }
   });
@@ -186,7 +188,7 @@ TEST(Arena, SharedMemoryTheSystemRefusesIsAnErrorWithTheAmount) {
 }
 
 TEST(Arena, MappingAFileThatIsNotOneIsAnError) {
-  error_text(ErrorCode::kUsage, [] { Arena arena(-1, 4096); });
+  error_text(ErrorCode::kInternal, [] { Arena arena(-1, 4096); });
 }
 
 TEST(Arena, MemoryAndFilesAreGivenBack) {

@@ -1,6 +1,7 @@
 #include "flotilla/core/config.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <bit>
@@ -300,6 +301,8 @@ TEST(Config, WrongValuesAreNamed) {
             "reward: expected one of sparse, dense, got 'spares'; did you mean 'sparse'?");
   EXPECT_EQ(set_error("reward", "hourly"), "reward: expected one of sparse, dense, got 'hourly'");
   EXPECT_EQ(set_error("name", "\xff"), "name: expected text, got '\\xff', which is not UTF-8");
+  EXPECT_EQ(set_error("name", std::string("a\0b", 3)),
+            "name: expected text, got 'a\\x00b', which has a NUL in it");
   EXPECT_EQ(set_error("threads", "-1\n"),
             "threads: expected an integer of at least 0, got '-1\\n'");
   EXPECT_EQ(set_error("time_limit", "1"), "no error");
@@ -446,6 +449,8 @@ TEST(ConfigYaml, BytesThatAreNotText) {
   EXPECT_EQ(yaml_error("render: on\n\x04name: x\n"),
             "run.yaml:2: control character 0x04 in the text");
   EXPECT_EQ(yaml_error(std::string("a\0b", 3)), "run.yaml:1: control character 0x00 in the text");
+  EXPECT_EQ(yaml_error("render: on\nname: \"a\\0b\"\n"),
+            "run.yaml:2: name: expected text, got 'a\\x00b', which has a NUL in it");
 }
 
 TEST(ConfigYaml, BombsAreRefusedAtOnce) {
@@ -524,13 +529,16 @@ TEST(ConfigYaml, Files) {
             path + ":1: time_limit: expected an integer from 1 to 1000000, got 'no'");
   std::ofstream(path) << std::string((1u << 20u) + 1, '\n');
   EXPECT_EQ(error_of([&] { config.load_yaml_file(path); }),
-            path + ": a config of more than 1.0 MiB is not read");
+            "cannot read " + path + ": it has more than 1048576 bytes");
   std::remove(path.c_str());
   EXPECT_EQ(error_of([&] { config.load_yaml_file(path); }),
             "cannot read " + path + ": No such file or directory");
-  EXPECT_EQ(error_of([&] { config.load_yaml_file("/"); }), "cannot read /: Is a directory");
-  EXPECT_EQ(error_of([&] { config.load_yaml_file("/dev/zero"); }),
-            "/dev/zero: a config of more than 1.0 MiB is not read");
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);  // nobody will ever write to it
+  for (const std::string& special : {std::string("/"), std::string("/dev/zero"), path}) {
+    EXPECT_EQ(error_of([&] { config.load_yaml_file(special); }),
+              "cannot read " + special + ": not a regular file");
+  }
+  std::remove(path.c_str());
 }
 
 TEST(ConfigYaml, Dump) {
@@ -618,6 +626,7 @@ TEST(ConfigYaml, TextsRoundTrip) {
                                     std::string(5000, 'x'),
                                     std::string(3000, ' ') + "x"};
   for (int c = 0; c < 128; ++c) {
+    if (c == 0) continue;  // refused
     texts.push_back(std::string(1, static_cast<char>(c)));
     texts.push_back("a" + std::string(1, static_cast<char>(c)) + "b");
   }

@@ -14,6 +14,11 @@ TEST(Error, MessageAloneIsWhat) {
   EXPECT_TRUE(error.context().empty());
 }
 
+TEST(Error, ANulHidesNothing) {
+  const Error error(ErrorCode::kUsage, std::string("no 'a\0\0b' here", 14));
+  EXPECT_STREQ(error.what(), "no 'a\\x00\\x00b' here");
+}
+
 TEST(Error, ContextStandsBehindTheMessage) {
   const Error error(ErrorCode::kEnvironment, "step failed", {{"env", "3"}, {"seed", "7"}});
   EXPECT_STREQ(error.what(), "step failed (env=3, seed=7)");

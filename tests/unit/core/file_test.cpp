@@ -246,7 +246,7 @@ TEST_F(Files, AFileSizeLimitIsReported) {
     const rlimit limit{1000, 1000};
     setrlimit(RLIMIT_FSIZE, &limit);
     return write_error(path("a"), std::string(5000, 'n')) ==
-                   "cannot write " + path("a") + ": File too large"
+                   "cannot write " + path("a") + ": File too large (limit: 1000 B a file)"
                ? 0
                : 1;
   });

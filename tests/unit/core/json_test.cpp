@@ -255,7 +255,9 @@ TEST(Json, StrayBytes) {
     EXPECT_EQ(json.dump(1, kReplace),
               (Other{{text, text}}).dump(1, ' ', false, Other::error_handler_t::replace));
   }
-  EXPECT_EQ(error_text(ErrorCode::kInternal, [] { Json("a\xff").dump(); }),
+  EXPECT_EQ(Json("a\xff").dump(), "\"a\xef\xbf\xbd\"") << "unless it is asked to refuse";
+  const auto refuse = [] { Json("a\xff").dump(-1, Json::StrayBytes::kRefuse); };
+  EXPECT_EQ(error_text(ErrorCode::kInternal, refuse),
             "[json.exception.type_error.316] invalid UTF-8 byte at index 1: 0xFF");
 }
 

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "flotilla/core/error.h"
 
 // The environment is read at first use, so every case runs in a process of its own: a "threadsafe"
 // death test starts the test program anew. The patterns are anchored: what is not in them may not
@@ -112,6 +115,26 @@ TEST_F(LogDeathTest, WrongSettingIsReportedAndIgnored) {
           "warn  FLOTILLA_LOG_LEVEL: expected one of debug, info, warn, error, off, got 'debg'; "
           "did you mean 'debug'\\?\n" +
           kTime + "info  i\n" + kTime + "warn  w\n" + kTime + "error e\n$");
+}
+
+TEST_F(LogDeathTest, AProgramRefusesAWrongSetting) {
+  EXPECT_EXIT(
+      {
+        use("debug", "json");
+        log::check_settings();
+        use(nullptr, "");
+        log::check_settings();
+        use("ga\x1brbage", nullptr);
+        try {
+          log::check_settings();
+        } catch (const Error& error) {
+          std::fputs(error.what(), stderr);
+          std::exit(exit_status(error));
+        }
+      },
+      testing::ExitedWithCode(2),
+      "^FLOTILLA_LOG_LEVEL: expected one of debug, info, warn, error, off, got "
+      "'ga\\\\x1brbage'$");
 }
 
 TEST_F(LogDeathTest, AnEventIsOneLine) {

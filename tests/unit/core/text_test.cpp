@@ -106,5 +106,25 @@ TEST(Text, PrintableIsQuotedWithoutQuotes) {
   EXPECT_EQ(printable("a 'b'\n\x01\xff"), "a 'b'\\n\\x01\\xff");
 }
 
+TEST(Text, MessagesDriveNoTerminal) {
+  EXPECT_EQ(for_terminal("no file 'a b'", Lines::kOne), "no file 'a b'");
+  EXPECT_EQ(for_terminal("", Lines::kOne), "");
+  EXPECT_EQ(for_terminal("caf\xC3\xA9 \x1b[31m\r\xff\xC2\x9b\t", Lines::kOne),
+            "caf\xC3\xA9 \\x1b[31m\\x0d\\xff\\u009b\\t");
+  EXPECT_EQ(for_terminal("a\nb", Lines::kOne), "a\\nb");
+  EXPECT_EQ(for_terminal("a\nb\x01\n", Lines::kMany), "a\nb\\x01\n");
+}
+
+TEST(Text, OfALongWordTheMiddleIsCut) {
+  const std::string longest(300, 'x');
+  EXPECT_EQ(for_terminal("a " + longest + "  b", Lines::kOne), "a " + longest + "  b");
+  const std::string half(140, 'x');
+  EXPECT_EQ(for_terminal("a " + longest + "y b", Lines::kOne),
+            "a " + half + "..." + half.substr(1) + "y b");
+  std::string accents;
+  for (int i = 0; i < 301; ++i) accents += "\xC3\xA9";
+  EXPECT_EQ(for_terminal(accents, Lines::kOne).size(), 2 * 280 + 3u) << "cut between characters";
+}
+
 }  // namespace
 }  // namespace flotilla

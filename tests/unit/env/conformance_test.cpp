@@ -9,6 +9,7 @@
 #include "flotilla/core/alloc_count.h"
 #include "flotilla/env/random_run.h"
 #include "support/batch.h"
+#include "support/error_text.h"
 
 namespace flotilla::test {
 namespace {
@@ -43,6 +44,22 @@ class BrokenEnv : public testing::Test {
 };
 
 TEST_F(BrokenEnv, WithoutADefectItPasses) { caught("none", {}); }
+
+TEST(Conformance, SettingsThatAnEnvRefusesAreNoFaultOfItsOwn) {
+  EnvType picky = registry().find("test_broken");
+  const auto refusing_with = [&picky](auto error) {
+    picky.make_loop = [error](const Config&, int) -> std::unique_ptr<EnvLoop> { throw error; };
+    return check_env(picky, Config(picky.schema), {.seed = 1});
+  };
+  EXPECT_EQ(error_text(ErrorCode::kUsage,
+                       [&] { refusing_with(Error(ErrorCode::kUsage, "customers: too many")); }),
+            "customers: too many");
+  for (const auto& results : {refusing_with(Error(ErrorCode::kData, "a file is damaged")),
+                              refusing_with(SpecError("no action"))}) {
+    ASSERT_EQ(results.size(), 1u);
+    EXPECT_FALSE(results[0].passed);
+  }
+}
 
 TEST_F(BrokenEnv, ObservationsAndRewardsOutOfBounds) {
   EXPECT_EQ(caught("nan_obs", {"bounds"}),

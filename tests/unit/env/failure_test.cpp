@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include "flotilla/core/system.h"
 #include "support/batch.h"
 #include "support/error_text.h"
 
@@ -34,6 +35,20 @@ VecOptions with(VecOptions options, OnFailure policy, int budget = 100) {
 // The first observation of an env's episode that begins after its n-th failure.
 std::vector<float> fresh_obs(uint64_t seed, int env, uint64_t failures) {
   return {0, static_cast<float>(env_rng(seed, env, failures).below(1000)), 0};
+}
+
+TEST(Stop, TheReplayIsOfferedWithTheProgramThatRan) {
+  FailureReport report;
+  report.env_name = "e";
+  report.bundle = "crash.json";
+  const auto offers = [&](const std::string& command) {
+    return report.message().find("; replay it with: " + command + " check e --replay crash.json") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(offers("flotilla")) << report.message();
+  set_program_name("./my_program");
+  EXPECT_TRUE(offers("./my_program")) << report.message();
+  set_program_name("flotilla");
 }
 
 TEST(Stop, TheFailureNamesAllThatIsKnown) {

@@ -425,7 +425,8 @@ TEST_F(EventFiles, AFileSizeLimitIsReported) {
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{1000, RLIM_INFINITY}, none{RLIM_INFINITY, RLIM_INFINITY};
     setrlimit(RLIMIT_FSIZE, &limit);
-    expect_error_and_recovery(dir_, "File too large", [&] { setrlimit(RLIMIT_FSIZE, &none); });
+    expect_error_and_recovery(dir_, "File too large (limit: 1000 B a file)",
+                              [&] { setrlimit(RLIMIT_FSIZE, &none); });
     return HasFailure() ? 1 : 0;
   });
   EXPECT_TRUE(exited_with(status, 0)) << status;

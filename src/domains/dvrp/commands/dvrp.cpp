@@ -29,7 +29,8 @@ namespace {
 
 void print_facts(const dvrp::DataFacts& facts, bool json) {
   if (json) {
-    const Json line = {{"cells", facts.cells},
+    const Json line = {{"city", facts.city},
+                       {"cells", facts.cells},
                        {"travellers", facts.travellers},
                        {"trips", facts.trips},
                        {"mean_minutes", facts.mean_minutes},
@@ -45,7 +46,8 @@ void print_facts(const dvrp::DataFacts& facts, bool json) {
     fmt::print("{}\n", line.dump());
     return;
   }
-  fmt::print("{} cells, {:.1f} minutes apart on average\n", facts.cells, facts.mean_minutes);
+  fmt::print("city {}: {} cells, {:.1f} minutes apart on average\n", facts.city, facts.cells,
+             facts.mean_minutes);
   fmt::print("{} travellers: {} bear late drop-offs, {} early pickups, {} both, {} neither\n",
              facts.travellers, facts.of_flexibility[0], facts.of_flexibility[1],
              facts.of_flexibility[3], facts.of_flexibility[2]);

@@ -16,6 +16,7 @@
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
+#include "flotilla/core/refusal.h"
 #include "flotilla/core/system.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
 #include "flotilla/report/statistics.h"
@@ -103,10 +104,9 @@ Json in_child(const F& function) {
     Json result;
     try {
       result = function();
-    } catch (const Error& error) {
+    } catch (const std::exception& exception) {
+      const Error error = as_error(exception);
       result = {{"error", error.what()}, {"code", static_cast<int>(error.code())}};
-    } catch (const std::exception& error) {
-      result = {{"error", error.what()}, {"code", static_cast<int>(ErrorCode::kInternal)}};
     }
     const std::string text = result.dump();
     const bool written =

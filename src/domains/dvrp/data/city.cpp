@@ -6,17 +6,30 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/gzip.h"
+#include "flotilla/core/sha256.h"
 
 namespace flotilla::dvrp {
 namespace {
 
 constexpr int64_t kLongestWay = 24 * 60 * 60;  // seconds
 
+std::string fingerprint_of(const std::vector<std::string>& cells,
+                           const std::vector<int64_t>& seconds) {
+  constexpr size_t kDigits = 16;
+  Sha256 hash;
+  for (const std::string& cell : cells) hash.update(cell + "\n");
+  for (const int64_t time : seconds) hash.update(std::to_string(time) + "\n");
+  return hash.hex().substr(0, kDigits);
+}
+
 }  // namespace
 
 City::City(std::vector<std::string> cells, const std::vector<int64_t>& seconds,
            const std::string& origin)
-    : cells_(std::move(cells)), seconds_(seconds), positions_(cells_.size()) {
+    : cells_(std::move(cells)),
+      seconds_(seconds),
+      fingerprint_(fingerprint_of(cells_, seconds_)),
+      positions_(cells_.size()) {
   const size_t n = cells_.size();
   std::vector<double> sums(n);
   for (size_t i = 0; i < n; ++i) {

@@ -25,6 +25,8 @@ class City {
   int size() const { return static_cast<int>(cells_.size()); }
   const std::string& name(int cell) const { return cells_[static_cast<size_t>(cell)]; }
   int find(const std::string& name) const;  // -1: there is none
+  // Of its cells and the times between them: what files that belong to the city call it.
+  const std::string& fingerprint() const { return fingerprint_; }
   float minutes(int from, int to) const {
     return minutes_[static_cast<size_t>(from) * cells_.size() + static_cast<size_t>(to)];
   }
@@ -49,6 +51,7 @@ class City {
  private:
   std::vector<std::string> cells_;
   std::vector<int64_t> seconds_;
+  std::string fingerprint_;
   std::vector<float> minutes_;
   std::vector<std::optional<Position>> positions_;
   int depot_ = 0;

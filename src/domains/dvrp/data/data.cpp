@@ -77,7 +77,8 @@ void write_data(const Data& data, const std::string& directory, Packing packing)
 
 DataFacts facts_of(const Data& data) {
   const City& city = data.city;
-  DataFacts facts{.cells = city.size(),
+  DataFacts facts{.city = city.fingerprint(),
+                  .cells = city.size(),
                   .travellers = data.travellers.count,
                   .trips = static_cast<int>(data.travellers.trips.size())};
   for (int i = 0; i < city.size(); ++i) {

@@ -26,6 +26,7 @@ enum class Packing : uint8_t { kPlain, kGzippedDecisions };  // by far the large
 void write_data(const Data& data, const std::string& directory, Packing packing = Packing::kPlain);
 
 struct DataFacts {
+  std::string city;  // its fingerprint
   int cells = 0, travellers = 0, trips = 0;
   double mean_minutes = 0;       // between two cells
   double mean_trip_minutes = 0;  // from origin to destination

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "flotilla/core/json_fields.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla::dvrp {
 namespace {
@@ -20,14 +21,36 @@ Window window_in(const JsonFields& fields, const char* name) {
   return window;
 }
 
+void check_city(const JsonFields& fields, const Json& json, const City& city) {
+  if (!json.contains("city")) return;
+  const std::string other = fields.text("city");
+  if (other == city.fingerprint()) return;
+  fields.refuse(fmt::format("is of city {}, the data is of city {} (`dvrp inspect` names it)",
+                            in_quotes(other), in_quotes(city.fingerprint())));
+}
+
+// The trip's cell, as the file has it: the same row of other tables is another trip.
+void check_cell(const JsonFields& fields, const Json& json, const char* name,
+                const std::string& cell) {
+  if (!json.contains(name)) return;
+  const std::string other = fields.text(name);
+  if (other == cell) return;
+  fields.refuse(
+      fmt::format("{}: {}, the trip of the data has {}", name, in_quotes(other), in_quotes(cell)));
+}
+
 Json json_of(const Instance& instance) {
   Json requests = Json::array();
   for (const Request& request : instance.requests) {
     requests.push_back({{"trip", request.trip + 1},
+                        {"from", instance.city->name(request.origin)},
+                        {"to", instance.city->name(request.destination)},
                         {"pickup", {request.pickup.early, request.pickup.late}},
                         {"dropoff", {request.dropoff.early, request.dropoff.late}}});
   }
-  return {{"format", kFormat}, {"requests", std::move(requests)}};
+  return {{"format", kFormat},
+          {"city", instance.city->fingerprint()},
+          {"requests", std::move(requests)}};
 }
 
 }  // namespace
@@ -57,6 +80,7 @@ Instance decode_instance(const std::string& text, const std::string& path, const
     fields.refuse(
         fmt::format("is of format {}, this program reads {}", fields.count("format"), kFormat));
   }
+  check_city(fields, json, data.city);
   const std::vector<Trip>& trips = data.travellers.trips;
   Instance instance{.city = &data.city, .requests = {}};
   for (const Json& each : fields.list("requests")) {
@@ -65,9 +89,12 @@ Instance decode_instance(const std::string& text, const std::string& path, const
     if (trip < 1 || trip > trips.size()) {
       of.refuse(fmt::format("there is no trip {}, there are {}", trip, trips.size()));
     }
+    const Trip& known = trips[trip - 1];
+    check_cell(of, each, "from", data.city.name(known.origin));
+    check_cell(of, each, "to", data.city.name(known.destination));
     instance.requests.push_back({.trip = static_cast<int>(trip - 1),
-                                 .origin = trips[trip - 1].origin,
-                                 .destination = trips[trip - 1].destination,
+                                 .origin = known.origin,
+                                 .destination = known.destination,
                                  .pickup = window_in(of, "pickup"),
                                  .dropoff = window_in(of, "dropoff")});
     if (instance.requests.size() > kMostRequests) fields.refuse("more than 1000 requests");

@@ -1,6 +1,10 @@
 // Instances as files, to solve and to look at:
-//   {"format": 1, "requests": [{"trip": 17, "pickup": [430, 460], "dropoff": [455, 485]}, ...]}
-// A trip is the row of the data's table of trips, from 1; the windows may be shifted ones.
+//   {"format": 1, "city": "9e107d9d372bb682",
+//    "requests": [{"trip": 17, "from": "a", "to": "b", "pickup": [430, 460], "dropoff": [455,
+//    485]},
+//                 ...]}
+// A trip is the row of the data's table of trips, from 1; the windows may be shifted ones. City and
+// cells tell files of other data apart; older files do not have them.
 #pragma once
 
 #include <string>
@@ -14,8 +18,8 @@ std::string encode_instance(const Instance& instance);
 //   "capacity": 8, "windows": [[0, 1440], ...] in minutes, "seconds": [[0, 612, ...], ...]
 // A reader takes these from its data, and does not look at them.
 std::string encode_full_instance(const Instance& instance);
-// Throws Error(kData) that names the file, the request and what is wrong. `data` must outlive the
-// instance.
+// Throws Error(kData) that names the file, the request and what is wrong: also that it is of
+// another city, or of other trips. `data` must outlive the instance.
 Instance decode_instance(const std::string& text, const std::string& path, const Data& data);
 
 }  // namespace flotilla::dvrp

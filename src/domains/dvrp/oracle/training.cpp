@@ -9,6 +9,7 @@
 #include "flotilla/core/clock.h"
 #include "flotilla/core/csv.h"
 #include "flotilla/core/file.h"
+#include "flotilla/core/refusal.h"
 #include "flotilla/core/system.h"
 #include "flotilla/domains/dvrp/oracle/batch.h"
 #include "flotilla/domains/dvrp/oracle/weights.h"
@@ -211,6 +212,7 @@ void OracleTraining::load() {
     oracle_->set_optimiser(all);
     step_ = std::stoll(file.find_metadata("step"));
   } catch (const std::exception& error) {
+    if (is_refusal(error)) throw;
     throw Error(ErrorCode::kData, path + ": " + error.what());
   }
   curve_ = read_curves(directory_);

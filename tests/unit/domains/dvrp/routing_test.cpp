@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "flotilla/core/json.h"
 #include "flotilla/domains/dvrp/data/generate.h"
 #include "flotilla/domains/dvrp/data/instance_file.h"
 #include "flotilla/domains/dvrp/routing/solver.h"
@@ -76,6 +77,40 @@ TEST(InstanceFiles, AreReadAsTheyWereWrittenOrRefused) {
                         instance.requests[0].trip + 1));
   EXPECT_EQ(refusal("\"pickup\": [\n    ", "\"pickup\": [\n    -"),
             "file, request 1: pickup: a window outside of the day");
+}
+
+TEST(InstanceFiles, OfOtherDataAreRefusedByName) {
+  Rng rng = rng_of(5);
+  const Instance instance = random_instance(4, rng);
+  const std::string text = encode_instance(instance);
+  const auto refusal = [](const std::string& altered, const Data& with) {
+    return test::error_text(ErrorCode::kData, [&] { decode_instance(altered, "file", with); });
+  };
+  const Data other = generate_data({.seed = 77});
+  ASSERT_NE(other.city.fingerprint(), data().city.fingerprint());
+  EXPECT_EQ(refusal(text, other),
+            fmt::format("file: is of city '{}', the data is of city '{}' (`dvrp inspect` names it)",
+                        data().city.fingerprint(), other.city.fingerprint()));
+  // The same city and other travellers: the row is another trip.
+  Data moved = data();
+  Trip& trip = moved.travellers.trips[static_cast<size_t>(instance.requests[0].trip)];
+  const std::string before = moved.city.name(trip.origin);
+  trip.origin = (trip.origin + 1) % moved.city.size();
+  EXPECT_EQ(refusal(text, moved), fmt::format("file, request 1: from: '{}', the trip of the data "
+                                              "has '{}'",
+                                              before, moved.city.name(trip.origin)));
+  // Files of before have neither.
+  Json old = Json::parse(text), requests = Json::array();
+  old.erase("city");
+  for (Json request : old["requests"]) {
+    request.erase("from");
+    request.erase("to");
+    requests.push_back(request);
+  }
+  old["requests"] = requests;
+  EXPECT_EQ(decode_instance(old.dump(), "file", data()).requests, instance.requests);
+  old["city"] = 3;
+  EXPECT_EQ(refusal(old.dump(), data()), "file: 'city' is missing or wrong");
 }
 
 TEST(RouteChecker, FindsWhatBreaksARule) {
