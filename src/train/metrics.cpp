@@ -79,17 +79,25 @@ File open_lines(const Directory& directory) {
   return file;
 }
 
-// Calls see(line) for whole lines until it returns false. Lines longer than memory has are cut by
-// getline() itself.
-template <class See>
-void for_each_line(std::FILE* file, const See& see) {
+// The room getline() grows; freed also where a line is refused.
+struct LineBuffer {
+  LineBuffer() = default;
+  LineBuffer(const LineBuffer&) = delete;
+  LineBuffer& operator=(const LineBuffer&) = delete;
+  ~LineBuffer() { std::free(text); }
+
   char* text = nullptr;
   size_t room = 0;
-  for (ssize_t size; (size = ::getline(&text, &room, file)) > 0;) {
-    const std::string_view line(text, static_cast<size_t>(size));
+};
+
+// Calls see(line) for whole lines until it returns false.
+template <class See>
+void for_each_line(std::FILE* file, const See& see) {
+  LineBuffer buffer;
+  for (ssize_t size; (size = ::getline(&buffer.text, &buffer.room, file)) > 0;) {
+    const std::string_view line(buffer.text, static_cast<size_t>(size));
     if (!line.ends_with('\n') || !see(line.substr(0, line.size() - 1))) break;  // torn
   }
-  std::free(text);
 }
 
 Stretch lines_up_to(const Directory& directory, int64_t last_step) {
