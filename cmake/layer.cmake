@@ -46,10 +46,11 @@ function(flotilla_expose target folder)
 endfunction()
 
 # flotilla_layer(FOLDER LINK ... [WITHOUT folders in it that are targets of their own]
-#                [COLD files in it that read settings and files, describe or draw])
+#                [COLD files in it that read settings and files, describe or draw]
+#                [TEMPLATES files that are mostly those of a large library: not ours to check])
 # The target of domains/NAME is flotilla_NAME: the last folder gives the name. Commands are cold.
 function(flotilla_layer folder)
-  cmake_parse_arguments(ARG "" "" "LINK;WITHOUT;COLD" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "LINK;WITHOUT;COLD;TEMPLATES" ${ARGN})
   get_filename_component(name ${folder} NAME)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
   foreach(other ${ARG_WITHOUT})
@@ -66,6 +67,10 @@ function(flotilla_layer folder)
     set_source_files_properties(${cold} PROPERTIES COMPILE_OPTIONS
                                                    "$<$<CONFIG:Release,RelWithDebInfo>:-O1>")
   endforeach()
+  if(FLOTILLA_SANITIZE MATCHES undefined AND ARG_TEMPLATES)
+    list(TRANSFORM ARG_TEMPLATES PREPEND ${PROJECT_SOURCE_DIR}/src/${folder}/)
+    set_property(SOURCE ${ARG_TEMPLATES} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
+  endif()
   flotilla_expose(flotilla_${name} ${folder})
   flotilla_precompile(flotilla_${name} flotilla_core ${FLOTILLA_STANDARD_HEADERS})
   target_link_libraries(flotilla_${name} PUBLIC ${ARG_LINK}

@@ -71,21 +71,26 @@ Schema PpoOptions::schema() {
   Schema schema;
   schema.number("gamma", d.gamma, {0, 1}, "discount of future rewards")
       .number("lambda", d.lambda, {0, 1}, "decay of generalised advantage estimation")
+      .alias("gae_lambda")
       .choice("returns", "gae", {"gae", "monte_carlo"}, "what values and advantages are made from")
       .number("returns_epsilon", d.returns_epsilon, {0, 1},
               "added to the deviation of Monte-Carlo returns")
       .choice("advantage_scale", "minibatch", {"none", "batch", "minibatch"},
               "over which rows advantages are normalised")
       .integer("epochs", d.epochs, {1, 1000}, "passes over a rollout")
+      .alias("n_epochs")
       .integer("minibatches", d.minibatches, {1, 1'000'000}, "parts of each pass")
       .integer("minibatch_size", d.minibatch_size, {0, 1'000'000'000},
-               "rows of each part; 0: as minibatches says");
-  Schedule::add_to(schema, "lr", 3e-4, {0, 1}, "learning rate");
-  Schedule::add_to(schema, "clip", 0.2, {0, 10}, "range of the probability ratio");
-  Schedule::add_to(schema, "entropy", 0.01, {0, 10}, "weight of the entropy bonus");
+               "rows of each part; 0: as minibatches says")
+      .alias("batch_size");
+  Schedule::add_to(schema, "lr", 3e-4, {0, 1}, "learning rate", "learning_rate");
+  Schedule::add_to(schema, "clip", 0.2, {0, 10}, "range of the probability ratio", "clip_range");
+  Schedule::add_to(schema, "entropy", 0.01, {0, 10}, "weight of the entropy bonus", "ent_coef");
   Schedule::add_to(schema, "epsilon", 0, {0, 1}, "probability spread evenly over open choices");
   schema.number("value_coef", d.value_coef, {0, 1000}, "weight of the squared value error")
+      .alias("vf_coef")
       .number("value_clip", d.value_clip, {0, 1e9}, "range a value may move in an update; 0: any")
+      .alias("clip_range_vf")
       .number("max_grad_norm", d.max_grad_norm, {0, 1e9}, "gradients are clipped to this; 0: not")
       .number("target_kl", d.target_kl, {0, 1e9}, "an update ends beyond this divergence; 0: never")
       .number("adam_beta1", d.adam_beta1, {0, 0.999999}, "decay of the gradient's mean")

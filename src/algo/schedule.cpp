@@ -23,12 +23,18 @@ double Schedule::at(double progress) const {
 }
 
 void Schedule::add_to(Schema& schema, const std::string& name, double value, Range<double> range,
-                      const std::string& help) {
-  schema.number(name, value, range, help)
-      .choice(name + "_schedule", "constant", {"constant", "linear", "cosine"},
-              "how " + name + " changes over the run")
-      .number(name + "_last", std::clamp(0.0, range.low, range.high), range,
-              "value of " + name + " at the end of the run, unless it is constant");
+                      const std::string& help, const std::string& alias) {
+  const auto also = [&](const std::string& end) {
+    if (!alias.empty()) schema.alias(alias + end);
+  };
+  schema.number(name, value, range, help);
+  also("");
+  schema.choice(name + "_schedule", "constant", {"constant", "linear", "cosine"},
+                "how " + name + " changes over the run");
+  also("_schedule");
+  schema.number(name + "_last", std::clamp(0.0, range.low, range.high), range,
+                "value of " + name + " at the end of the run, unless it is constant");
+  also("_last");
 }
 
 Schedule Schedule::from(const Config& config, const std::string& name) {

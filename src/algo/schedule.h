@@ -16,9 +16,9 @@ struct Schedule {
   // `progress` from 0 (start of the run) to 1 (its end); beyond, the end value.
   double at(double progress) const;
 
-  // Keys "NAME" (the first value), "NAME_schedule" and "NAME_last".
+  // Keys "NAME" (the first value), "NAME_schedule" and "NAME_last"; the same behind another name.
   static void add_to(Schema& schema, const std::string& name, double value, Range<double> range,
-                     const std::string& help);
+                     const std::string& help, const std::string& alias = "");
   static Schedule from(const Config& config, const std::string& name);
 };
 

@@ -41,14 +41,27 @@ void check_name(const std::string& name) {
   if (!good) bug("bad name of a config key: " + in_quotes(name));
 }
 
-// "lr" for "ppo.lr" is the commonest slip and far in edits, so it is looked for by itself.
+// Whether "lr" stands for "ppo.lr", or for another name of it.
+bool ends_key(const Key& key, std::string_view name) {
+  const auto ends = [&name](const std::string& whole) {
+    return whole.size() > name.size() && whole.ends_with(name) &&
+           whole[whole.size() - name.size() - 1] == '.';
+  };
+  return ends(key.name) || std::ranges::any_of(key.aliases, ends);
+}
+
 std::string suggestion(const Schema& schema, std::string_view name) {
   std::vector<std::string> names, ending;
   for (const Key& key : schema.keys()) {
     names.push_back(key.name);
-    if (key.name.ends_with("." + std::string(name))) ending.push_back(key.name);
+    names.insert(names.end(), key.aliases.begin(), key.aliases.end());
+    if (ends_key(key, name)) ending.push_back(in_quotes(key.name));
   }
-  if (!name.empty() && ending.size() == 1) return "; did you mean '" + ending[0] + "'?";
+  for (size_t i = names.size(); i-- > 0;) {
+    std::string end = parts_of(names[i]).back();
+    if (schema.find(end) != nullptr) names.push_back(std::move(end));
+  }
+  if (!name.empty() && !ending.empty()) return "; did you mean " + join(ending, " or ") + "?";
   return did_you_mean(name, names);
 }
 
@@ -118,7 +131,9 @@ std::string summary(const Key& key) {
 Schema& Schema::add(Key key) {
   check_name(key.name);
   for (const Key& other : keys_) {
-    if (other.name == key.name) bug("config key '" + key.name + "' is defined twice");
+    if (other.name == key.name || std::ranges::count(other.aliases, key.name) > 0) {
+      bug("config key '" + key.name + "' is defined twice");
+    }
     if (is_below(other.name, key.name) || is_below(key.name, other.name)) {
       bug("config keys '" + other.name + "' and '" + key.name + "' exclude each other in YAML");
     }
@@ -175,11 +190,28 @@ Schema& Schema::later() {
   return *this;
 }
 
+Schema& Schema::alias(const std::string& name) {
+  if (keys_.empty()) bug("alias() before the first config key");
+  check_name(name);
+  for (const Key& other : keys_) {
+    if (other.name == name || std::ranges::count(other.aliases, name) > 0) {
+      bug("config key '" + name + "' is defined twice");
+    }
+  }
+  keys_.back().aliases.push_back(name);
+  return *this;
+}
+
 Schema& Schema::include(const std::string& prefix, const Schema& other) {
   const std::vector<Key> keys = other.keys_;  // `other` may be *this
   for (Key key : keys) {
-    if (!prefix.empty()) key.name = prefix + "." + key.name;
+    const std::vector<std::string> aliases = std::exchange(key.aliases, {});
+    const auto below = [&prefix](const std::string& name) {
+      return prefix.empty() ? name : prefix + "." + name;
+    };
+    key.name = below(key.name);
     add(std::move(key));
+    for (const std::string& name : aliases) alias(below(name));
   }
   return *this;
 }
@@ -193,9 +225,15 @@ Schema& Schema::set_default(std::string_view name, std::string_view text) {
 
 const Key* Schema::find(std::string_view name) const {
   for (const Key& key : keys_) {
-    if (key.name == name) return &key;
+    if (key.name == name || std::ranges::count(key.aliases, name) > 0) return &key;
   }
-  return nullptr;
+  const Key* found = nullptr;
+  for (const Key& key : keys_) {
+    if (name.empty() || !ends_key(key, name)) continue;
+    if (found != nullptr) return nullptr;
+    found = &key;
+  }
+  return found;
 }
 
 const Key& Schema::at(std::string_view name) const {
@@ -221,6 +259,10 @@ std::string Schema::help() const {
       out.append(before + indent - out.size(), ' ');
     }
     append_wrapped(out, summary(key), indent, indent);
+    if (!key.aliases.empty()) {
+      out.append(indent, ' ');
+      append_wrapped(out, "also " + join(key.aliases, ", "), indent, indent);
+    }
     if (key.help.empty()) continue;
     out.append(indent, ' ');
     append_wrapped(out, key.help, indent, indent);
@@ -283,13 +325,26 @@ void Config::apply_override(std::string_view assignment) {
   const size_t equals = assignment.find('=');
   if (equals == std::string_view::npos) usage("expected key=value, got " + in_quotes(assignment));
   if (equals == 0) usage("expected key=value, got " + in_quotes(assignment) + " without a key");
-  set(assignment.substr(0, equals), assignment.substr(equals + 1));
+  const std::string name(assignment.substr(0, equals));
+  const auto [given, is_new] = overridden_.emplace(schema_.at(name).name, name);
+  if (!is_new && given->second != name) {
+    usage(fmt::format("{} and {} are the same key: give one", in_quotes(given->second),
+                      in_quotes(name)));
+  }
+  set(name, assignment.substr(equals + 1));
 }
 
 void Config::load_yaml_text(const std::string& yaml, const std::string& origin) {
-  auto values = values_;  // all keys of the text or none
+  auto values = values_;                     // all keys of the text or none
+  std::map<std::string, std::string> names;  // by which a key was given
   for (const YamlEntry& entry : parse_yaml(schema_, yaml, origin)) {
     const Key& key = schema_.at(entry.name);
+    const auto [given, is_new] = names.emplace(key.name, entry.name);
+    if (!is_new) {
+      usage(at_line(origin, entry.line) + fmt::format("{} and {} are the same key: give one",
+                                                      in_quotes(given->second),
+                                                      in_quotes(entry.name)));
+    }
     values[key.name] = parse_value(key, entry.text, at_line(origin, entry.line));
   }
   values_ = std::move(values);

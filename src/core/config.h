@@ -9,9 +9,11 @@
 //   config.apply_override("time_limit=200");
 //   config.get_integer("time_limit");
 //
-// Keys are dotted names ("ppo.lr"); nested YAML maps are the same keys written as a tree.
-// Every error is an Error(kUsage) of one line that names the key, the value, what was expected,
-// and the nearest known key where the key is unknown.
+// Keys are dotted names ("ppo.lr"); nested YAML maps are the same keys written as a tree. The
+// groups in front may be left out where only one key ends so. A key may have other names besides,
+// those of other libraries; it is written and hashed by its first one, and may be given by one of
+// them only. Every error is an Error(kUsage) of one line that names the key, the value, what was
+// expected, and the nearest known key where the key is unknown.
 //
 // Thread safety: const members may be called from any thread.
 #pragma once
@@ -43,6 +45,7 @@ struct Key {
   Range<double> number_range;
   std::vector<std::string> options;  // non-empty: one of these texts
   bool execution = false;  // how a run is carried out, not what it computes: left out of the hash
+  std::vector<std::string> aliases = {};  // other names, with the same groups in front
   std::optional<Value> unsaid = {};  // a value that goes without saying: left out of hash and YAML
 };
 
@@ -63,12 +66,15 @@ class Schema {
   // Tags the key added last as one that earlier versions did not have: where it keeps the default
   // it has now, hash and YAML are theirs.
   Schema& later();
+  // Another name for the key added last.
+  Schema& alias(const std::string& name);
   // Adds all keys of another schema as "prefix.key", or as they are for an empty prefix.
   Schema& include(const std::string& prefix, const Schema& other);
   // Changes the default of a key that is there already.
   Schema& set_default(std::string_view name, std::string_view text);
 
   const std::vector<Key>& keys() const { return keys_; }
+  // By its name, another name, or the end of either where that is one key's alone; else nullptr.
   const Key* find(std::string_view name) const;
   const Key& at(std::string_view name) const;  // throws Error(kUsage) "did you mean"
 
@@ -108,7 +114,8 @@ class Config {
 
   // Parses and validates `text` as the key's type.
   void set(std::string_view name, std::string_view text);
-  void apply_override(std::string_view assignment);  // "key=value"
+  // "key=value". Throws where the same key was overridden by another name before.
+  void apply_override(std::string_view assignment);
   void load_yaml_text(const std::string& yaml, const std::string& origin);
   void load_yaml_file(const std::string& path);
 
@@ -122,6 +129,7 @@ class Config {
   const Value& value(std::string_view name) const;
   Schema schema_;
   std::map<std::string, Value, std::less<>> values_;
+  std::map<std::string, std::string, std::less<>> overridden_;  // by which name
 };
 
 }  // namespace flotilla

@@ -75,6 +75,9 @@ ParsedInteger parse_integer(std::string_view text) {
     if (status != std::errc()) return kNotAnInteger;
     text.remove_prefix(static_cast<size_t>(end - text.data()));
     exponent += written;
+  } else if (text == "k" || text == "M" || text == "G") {
+    exponent += text == "k" ? 3 : text == "M" ? 6 : 9;
+    text = {};
   }
   if (!text.empty()) return kNotAnInteger;
 

@@ -32,6 +32,7 @@ class Flattener : public YAML::EventHandler {
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
     if (prefixes_.empty()) return;  // an empty document
+    if (list_) fail(mark, "expected a value of the list, got nothing");
     if (!name_) fail(mark, "expected the name of a key, got nothing");
     const std::string name = take_name();
     const Key* key = schema_.find(name);
@@ -46,8 +47,10 @@ class Flattener : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
                 const std::string& value) override {
     if (prefixes_.empty()) fail(mark, "expected lines 'key: value', got " + in_quotes(value));
+    if (list_) return add_to_list(mark, value);
     if (!name_) return set_name(mark, value);
-    const std::string name = take_name();
+    std::string name = take_name();
+    if (schema_.find(name) == nullptr && schema_.find(name + ".name") != nullptr) name += ".name";
     if (schema_.find(name) == nullptr) {
       check_not_group(name, in_quotes(value));
       unknown_key(schema_, name, origin_);
@@ -58,19 +61,24 @@ class Flattener : public YAML::EventHandler {
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
                        YAML::EmitterStyle::value) override {
     if (prefixes_.empty()) fail(mark, "expected lines 'key: value', got a list");
+    if (list_) fail(mark, "expected a value of the list, got a list");
     if (!name_) fail(mark, "expected the name of a key, got a list");
     const std::string name = take_name();
     const Key* key = schema_.find(name);
     if (key != nullptr) {
       const bool is_text =
           std::holds_alternative<std::string>(key->default_value) && key->options.empty();
-      fail_value(expected(*key) + ", got a list" +
-                 (is_text ? "; several values are one text with commas, such as 64,64" : ""));
+      if (!is_text) fail_value(expected(*key) + ", got a list");
+      list_ = YamlEntry{name, "", name_line_};
+      return;
     }
     check_not_group(name, "a list");
     unknown_key(schema_, name, origin_);
   }
-  void OnSequenceEnd() override {}
+  void OnSequenceEnd() override {
+    entries_.push_back(*list_);
+    list_.reset();
+  }
 
   void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
                   YAML::EmitterStyle::value) override {
@@ -78,6 +86,7 @@ class Flattener : public YAML::EventHandler {
       prefixes_.emplace_back();
       return;
     }
+    if (list_) fail(mark, "expected a value of the list, got a map");
     if (!name_) fail(mark, "expected the name of a key, got a map");
     const std::string name = take_name();
     const Key* key = schema_.find(name);
@@ -98,6 +107,12 @@ class Flattener : public YAML::EventHandler {
   }
 
  private:
+  // [64, 64] is the text 64,64.
+  void add_to_list(const YAML::Mark& mark, const std::string& value) {
+    if (value.find(',') != value.npos) fail(mark, "a comma in a value of a list");
+    list_->text += (list_->text.empty() ? "" : ",") + value;
+  }
+
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& message) const {
     usage(at_line(origin_, line_of(mark)) + message);
   }
@@ -135,6 +150,7 @@ class Flattener : public YAML::EventHandler {
   int name_line_ = 0;
   std::map<std::string, int> seen_;  // keys and groups, and their lines
   std::vector<YamlEntry> entries_;
+  std::optional<YamlEntry> list_;  // that is open
 };
 
 }  // namespace

@@ -114,8 +114,10 @@ Schema NetworkSpec::schema() {
       .choice("init", "orthogonal", {"orthogonal", "default"},
               "first parameters: orthogonal matrices, or uniform in +-1/sqrt(inputs)")
       .number("log_std", 0, {-10, 2}, "first log of the deviation of a continuous action")
+      .alias("log_std_init")
       .boolean("squash", false, "continuous actions by tanh over their bounds instead of clipping")
       .boolean("normalise_obs", false, "observations by their running mean and deviation")
+      .alias("normalize_obs")
       .choice("precision", "fp32", {"fp32", "bf16"},
               "of the factors in products of hidden layers; bf16 is for the fused policy")
       .later();

@@ -101,7 +101,8 @@ size_t end_of_first_line(const std::string& text) {
 std::string env_name_in(const std::string& yaml, const std::string& origin) {
   const std::string name = look_into(yaml, origin, [](const YAML::Node& root) {
     const YAML::Node flat = child(root, "env.name");
-    const YAML::Node found = flat.IsScalar() ? flat : child(child(root, "env"), "name");
+    const YAML::Node env = child(root, "env");
+    const YAML::Node found = flat.IsScalar() ? flat : env.IsScalar() ? env : child(env, "name");
     return found.IsScalar() ? found.as<std::string>() : std::string();
   });
   if (name.empty()) throw Error(ErrorCode::kUsage, origin + ": the key env.name is missing");

@@ -44,20 +44,25 @@ Schema RunConfig::schema(const EnvType& type, const Algorithm& algorithm) {
   schema.include("", vec_schema());
   schema.integer("seed", 0, {0, INT64_MAX}, "of everything that is drawn")
       .integer("steps", kSteps, {0, INT64_MAX}, "steps of all envs together; 0: no limit")
+      .alias("total_timesteps")
       .integer("episodes", 0, {0, INT64_MAX}, "episodes of all envs together; 0: no limit")
       .integer("epochs", 0, {0, INT64_MAX}, "rollouts, each with its update; 0: no limit")
+      .alias("iterations")
       .number("duration_s", 0, {0, 1e9}, "seconds of wall time; 0: no limit")
       .integer("horizon", 128, {1, 1'000'000}, "steps of each env between updates")
+      .alias("n_steps")
       .choice("algo", algorithm.name, {algorithm.name}, "the learning algorithm")
       .choice("policy", "auto", {"auto", "fused", "torch"}, "what carries out the network")
       .choice("device", "cpu", {"cpu", "cuda"}, "where the network runs")
-      .boolean("normalise_reward", false, "divide rewards by the deviation of the return");
+      .boolean("normalise_reward", false, "divide rewards by the deviation of the return")
+      .alias("normalize_reward");
   schema.include("net", NetworkSpec::schema());
   schema.include(algorithm.name, algorithm.schema);
   schema.include("eval", EvalOptions::schema());
   schema
       .integer("checkpoint.every", 0, {0, INT64_MAX},
                "steps of all envs between checkpoints; 0: by time alone")
+      .alias("save_freq")
       .execution()
       .number("checkpoint.every_s", 60, {0, 1e9}, "seconds between checkpoints; 0: by steps alone")
       .execution()

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Black-box tests of the flotilla binary: what a user types, and what comes back.
 
-    test_cli.py --binary build/release/flotilla [unittest arguments]
+    test_cli.py --binary build/release/flotilla [--timed yes|no] [unittest arguments]
 
+--timed chooses the cases that take slowness for a fault, which run alone, or the others.
 Every command runs in a fresh directory, which must be empty afterwards but for what the test asked
 for.
 """
@@ -22,6 +23,7 @@ import unittest
 from pathlib import Path
 
 BINARY = None
+TIMED = None  # both kinds
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 BATCHED = {"dvrp"}  # whose environments step all together
 SMALLER = {"dvrp": ["customers=6"]}  # settings of envs that take long
@@ -96,6 +98,7 @@ def wait_for(condition, what, seconds=20):
 
 
 class CliTest(unittest.TestCase):
+    timed = False
     maxDiff = None
     may_leave = ()  # names of files that a test leaves in its directory
 
@@ -668,6 +671,7 @@ class Check(CliTest):
 
 
 class Failures(CliTest):
+    timed = True
     may_leave = ("crashes",)
 
     def fail(self, *arguments):
@@ -1119,7 +1123,7 @@ class TrainRefusals(TrainTest):
                     "no recipe, environment or file 'cartpol'; did you mean 'cartpole'?")
         self.refuse("tetris", [], "no recipe, environment or file 'tetris'")
         self.refuse("cartpole", ["pppo.lr=1"], "unknown key 'pppo.lr'; did you mean 'ppo.lr'?")
-        self.refuse("cartpole", ["lr=1"], "unknown key 'lr'; did you mean 'ppo.lr'?")
+        self.refuse("cartpole", ["lrr=1"], "unknown key 'lrr'; did you mean 'lr'?")
         self.refuse("cartpole", ["--plicy", "fused"],
                     "unknown option '--plicy'; did you mean '--policy'?")
         self.refuse("cartpole", ["--policy", "fast"],
@@ -1176,7 +1180,11 @@ class TrainRefusals(TrainTest):
                   "run.yaml: unknown environment 'cartpol'; did you mean 'cartpole'? "
                   "('flotilla list' shows all)"),
                  ("steps: 100\n", "run.yaml: the key env.name is missing"),
-                 ("env: cartpole\n", "run.yaml: the key env.name is missing"),
+                 ("env: cartpol\n",
+                  "run.yaml: unknown environment 'cartpol'; did you mean 'cartpole'? "
+                  "('flotilla list' shows all)"),
+                 ("env: cartpole\nn_steps: 5\nhorizon: 5\n",
+                  "run.yaml:3: 'n_steps' and 'horizon' are the same key: give one"),
                  ("", "run.yaml: the key env.name is missing"),
                  ("env: {name: cartpole}\nppo:\n  lr: fast\n",
                   "run.yaml:3: ppo.lr: expected a number from 0 to 1, got 'fast'"),
@@ -1278,6 +1286,8 @@ class TrainFailures(TrainTest):
 
 
 class TrainSignals(TrainTest):
+    timed = True
+
     def test_interrupt_and_terminate(self):
         for layout in Signals.LAYOUTS:
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -1400,6 +1410,7 @@ class BenchPpo(CliTest):
 
 
 class Signals(CliTest):
+    timed = True
     may_leave = ("crashes",)
 
     LAYOUTS = [["--backend", "serial"], ["--backend", "threads", "--threads", "2"],
@@ -1499,11 +1510,21 @@ class Signals(CliTest):
                 self.assertIn('outcome="the step was repeated"', err)
 
 
+def load_tests(_, cases, __):
+    """Asked by unittest: which of the module's cases are to run."""
+    if TIMED is None:
+        return cases
+    return unittest.TestSuite(case for group in cases for case in group if case.timed == TIMED)
+
+
 def main():
-    global BINARY
+    global BINARY, TIMED
     parser = argparse.ArgumentParser()
     parser.add_argument("--binary", type=Path, required=True, help="the built flotilla")
+    parser.add_argument("--timed", choices=["yes", "no"])
     options, rest = parser.parse_known_args()
+    if options.timed:
+        TIMED = options.timed == "yes"
     BINARY = options.binary.resolve()
     if not os.access(BINARY, os.X_OK):
         parser.error(f"--binary: no program at {BINARY}")

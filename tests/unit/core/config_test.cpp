@@ -73,7 +73,8 @@ TEST(Schema, KeysKeepTheirOrder) {
   EXPECT_TRUE(schema.at("threads").execution);
   EXPECT_FALSE(schema.at("name").execution);
   EXPECT_EQ(schema.at("ppo.lr").help, "learning rate");
-  EXPECT_EQ(schema.find("lr"), nullptr);
+  EXPECT_EQ(schema.find("lr"), &schema.at("ppo.lr"));
+  EXPECT_EQ(schema.find("r"), nullptr);
 }
 
 TEST(Schema, AtSuggests) {
@@ -81,7 +82,7 @@ TEST(Schema, AtSuggests) {
   EXPECT_EQ(error_of([&] { schema.at("time_limt"); }),
             "unknown key 'time_limt'; did you mean 'time_limit'?");
   EXPECT_EQ(error_of([&] { schema.at("pp.lr"); }), "unknown key 'pp.lr'; did you mean 'ppo.lr'?");
-  EXPECT_EQ(error_of([&] { schema.at("lr"); }), "unknown key 'lr'; did you mean 'ppo.lr'?");
+  EXPECT_EQ(error_of([&] { schema.at("lrr"); }), "unknown key 'lrr'; did you mean 'lr'?");
   EXPECT_EQ(error_of([&] { schema.at("banana"); }), "unknown key 'banana'");
   EXPECT_EQ(error_of([&] { schema.at(""); }), "unknown key ''");
 }
@@ -379,8 +380,7 @@ TEST(ConfigYaml, UnknownKeys) {
             "unknown key 'ppo.lrr' in run.yaml; did you mean 'ppo.lr'?");
   EXPECT_EQ(yaml_error("pppo:\n  lr: 5"),
             "unknown key 'pppo.lr' in run.yaml; did you mean 'ppo.lr'?");
-  EXPECT_EQ(yaml_error("epochs: 5"),
-            "unknown key 'epochs' in run.yaml; did you mean 'ppo.epochs'?");
+  EXPECT_EQ(yaml_error("epoch: 5"), "unknown key 'epoch' in run.yaml; did you mean 'epochs'?");
   EXPECT_EQ(yaml_error("banana:"), "unknown key 'banana' in run.yaml");
   EXPECT_EQ(yaml_error("banana: {}"), "unknown key 'banana' in run.yaml");
   EXPECT_EQ(yaml_error("banana: [1]"), "unknown key 'banana' in run.yaml");

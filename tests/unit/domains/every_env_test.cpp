@@ -10,6 +10,7 @@
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/trainer.h"
 #include "support/batch.h"
+#include "support/build.h"
 #include "support/saved_slots.h"
 
 namespace flotilla::test {
@@ -98,7 +99,7 @@ TEST(EveryEnv, ADamagedStateHarmsNobodyElse) {
     const size_t state_bytes =
         type.make_loop(Config(type.schema), 0)->slot_bytes() - sizeof(SlotHeader);
     Rng rng(9, stream_of(Purpose::kTest, 2));
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < (kSanitized ? 100 : 300); ++round) {
       std::vector<std::byte> bytes = good;
       for (uint32_t k = 0; k <= rng.below(3); ++k) {
         const uint32_t at = rng.below(static_cast<uint32_t>(state_bytes));

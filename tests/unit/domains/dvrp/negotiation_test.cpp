@@ -187,6 +187,7 @@ TEST(Negotiation, WholeEpisodesTelescopeToo) {
 }
 
 TEST(Negotiation, KeepsTheContract) {
+  constexpr int kSteps = flotilla::test::kSanitized ? 20 : 60;
   for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{
            {"customers=7"},
            {"customers=5", "observation=dense", "reward=counterfactual", "oracle.kind=insertion",
@@ -194,7 +195,7 @@ TEST(Negotiation, KeepsTheContract) {
            {"customers=1", "observation=onehot", "reward=temporal", "acceptance=hard"}}) {
     const Config config = flotilla::test::config_of(dvrp_type(), overrides);
     for (const CheckResult& result :
-         check_env(dvrp_type(), config, {.seed = 2, .steps = 60, .num_envs = 5})) {
+         check_env(dvrp_type(), config, {.seed = 2, .steps = kSteps, .num_envs = 5})) {
       EXPECT_TRUE(result.passed) << overrides[0] << ", " << result.name << ": " << result.detail;
     }
   }

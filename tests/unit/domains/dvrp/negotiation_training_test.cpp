@@ -6,6 +6,7 @@
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/trainer.h"
 #include "support/batch.h"
+#include "support/build.h"
 
 namespace flotilla::dvrp::test {
 namespace {
@@ -41,18 +42,21 @@ double fact(const Trainer& trainer, const std::string& name) {
 
 TEST(NegotiationTraining, DoesNotDependOnTheThreads) {
   const std::string expected = trained({"backend=serial", "threads=1"});
+  EXPECT_EQ(trained({"backend=threads", "threads=3"}), expected);
+  if (flotilla::test::kSanitized) return;
   EXPECT_EQ(trained({"backend=serial", "threads=3"}), expected);
-  for (const char* threads : {"threads=1", "threads=2", "threads=3"}) {
+  for (const char* threads : {"threads=1", "threads=2"}) {
     EXPECT_EQ(trained({"backend=threads", threads}), expected) << threads;
   }
   EXPECT_NE(trained({"backend=serial", "threads=1", "seed=1"}), expected);
 }
 
 TEST(NegotiationTraining, GoesOnFromTheMiddleOfAnEpisode) {
-  const std::vector<std::vector<std::string>> cases = {
+  std::vector<std::vector<std::string>> cases = {
+      {"env.reward=counterfactual", "env.advice.types=true", "ppo.phases=separate"},
       {"env.reward=marginal", "env.observation=detours"},
-      {"env.reward=temporal", "env.observation=list"},
-      {"env.reward=counterfactual", "env.advice.types=true", "ppo.phases=separate"}};
+      {"env.reward=temporal", "env.observation=list"}};
+  if (flotilla::test::kSanitized) cases.resize(1);
   for (std::vector<std::string> settings : cases) {
     SCOPED_TRACE(settings[0]);
     settings.insert(settings.end(), {"backend=threads", "threads=2"});
