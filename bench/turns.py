@@ -21,14 +21,22 @@ def arguments(description, repeats, seconds):
     return parser.parse_args()
 
 
+def show(text):
+    """A line that replaces itself, for who waits at a terminal."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
 def measure(args, command, settings):
     """The JSON objects that `flotilla bench COMMAND` prints, by setting, one per repeat."""
     results = {name: [] for name in settings}
-    for _ in range(args.repeats):
+    for repeat in range(args.repeats):
         for name, options in settings.items():
+            show(f"measuring {repeat + 1} of {args.repeats}: {name}")
             line = [args.flotilla, "bench", *command, "--json", "--seconds", str(args.seconds)]
             done = subprocess.run([*line, *options], check=True, capture_output=True, text=True)
             results[name].append(json.loads(done.stdout.splitlines()[-1]))
+    show("")
     return results
 
 

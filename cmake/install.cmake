@@ -20,6 +20,11 @@ endforeach()
 install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/flotilla
         FILES_MATCHING PATTERN *.h PATTERN fused EXCLUDE PATTERN torch EXCLUDE)
 
+# Programs that only act find it without looking for what the layers link; or they take the source.
+install(TARGETS flotilla_inference EXPORT flotilla_inference)
+install(FILES src/inference/inference.h src/inference/inference.cpp
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/flotilla/inference)
+
 install(TARGETS flotilla)
 
 # What is opened by its bare name is looked for in the run path of the program: of ours, and of every
@@ -38,6 +43,8 @@ if(plugins)
   install(TARGETS ${plugins})
 endif()
 
+install(EXPORT flotilla_inference NAMESPACE flotilla:: FILE flotillaInferenceTargets.cmake
+        DESTINATION ${package_dir})
 install(EXPORT flotilla NAMESPACE flotilla:: FILE flotillaTargets.cmake DESTINATION ${package_dir})
 # Until 1.0 a new minor version may change the interface.
 write_basic_package_version_file(flotillaConfigVersion.cmake COMPATIBILITY SameMinorVersion)

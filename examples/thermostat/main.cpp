@@ -12,9 +12,11 @@ int main(int argc, char** argv) try {
   if (argc > 1) return flotilla::run_program(argc, argv, std::move(registry));
 
   const flotilla::Config config = flotilla::load_run_config(
-      registry, "thermostat", false, {"steps=400000", "ppo.lr=0.002", "ppo.gamma=0.95"});
+      registry, "thermostat", false,
+      {"total_timesteps=400000", "ppo.learning_rate=0.002", "ppo.gamma=0.95"});
   flotilla::Run run(flotilla::RunConfig(registry.find("thermostat"), config));
-  run.train();
+  // Called after every update; false would stop the run.
+  run.train([](const flotilla::Progress& progress) { return progress.wall_s < 600; });
   run.finish();
   std::printf("off by %.2f degrees\n", -run.evaluation().mean / run.evaluation().mean_length);
   const flotilla::Checkpoints checkpoints(run.path());

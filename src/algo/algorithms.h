@@ -16,7 +16,7 @@
 namespace flotilla {
 
 struct Algorithm {
-  std::string name;     // also of its section in the config: the keys of "ppo" are ppo.lr, ...
+  std::string name;     // also of its section in the config: the keys of "ppo" are ppo.gamma, ...
   std::string summary;  // one line
   std::string faster;   // how to make its updates faster, for people who ask: "lower ppo.epochs"
   Schema schema;        // the keys of that section

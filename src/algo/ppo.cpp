@@ -70,61 +70,68 @@ Schema PpoOptions::schema() {
   const PpoOptions d;
   Schema schema;
   schema.number("gamma", d.gamma, {0, 1}, "discount of future rewards")
-      .number("lambda", d.lambda, {0, 1}, "decay of generalised advantage estimation")
-      .alias("gae_lambda")
+      .number("gae_lambda", d.lambda, {0, 1}, "decay of generalised advantage estimation")
+      .alias("lambda")
       .choice("returns", "gae", {"gae", "monte_carlo"}, "what values and advantages are made from")
       .number("returns_epsilon", d.returns_epsilon, {0, 1},
-              "added to the deviation of Monte-Carlo returns")
-      .choice("advantage_scale", "minibatch", {"none", "batch", "minibatch"},
-              "over which rows advantages are normalised")
-      .integer("epochs", d.epochs, {1, 1000}, "passes over a rollout")
-      .alias("n_epochs")
+              "added to the std of Monte-Carlo returns")
+      .choice("normalize_advantage", "minibatch", {"none", "batch", "minibatch"},
+              "over which rows; true is minibatch, false is none")
+      .alias("advantage_scale")
+      .synonym("true", "minibatch")
+      .synonym("false", "none")
+      .integer("n_epochs", d.epochs, {1, 1000}, "passes over a rollout")
+      .alias("epochs")
+      .alias("update_epochs")
       .integer("minibatches", d.minibatches, {1, 1'000'000}, "parts of each pass")
-      .integer("minibatch_size", d.minibatch_size, {0, 1'000'000'000},
+      .alias("num_minibatches")
+      .integer("batch_size", d.minibatch_size, {0, 1'000'000'000},
                "rows of each part; 0: as minibatches says")
-      .alias("batch_size");
-  Schedule::add_to(schema, "lr", 3e-4, {0, 1}, "learning rate", "learning_rate");
-  Schedule::add_to(schema, "clip", 0.2, {0, 10}, "range of the probability ratio", "clip_range");
-  Schedule::add_to(schema, "entropy", 0.01, {0, 10}, "weight of the entropy bonus", "ent_coef");
+      .alias("minibatch_size");
+  Schedule::add_to(schema, "learning_rate", 3e-4, {0, 1}, "step size of Adam", "lr");
+  Schedule::add_to(schema, "clip_range", 0.2, {0, 10}, "range of the probability ratio", "clip");
+  Schedule::add_to(schema, "ent_coef", 0.01, {0, 10}, "weight of the entropy bonus", "entropy");
   Schedule::add_to(schema, "epsilon", 0, {0, 1}, "probability spread evenly over open choices");
-  schema.number("value_coef", d.value_coef, {0, 1000}, "weight of the squared value error")
-      .alias("vf_coef")
-      .number("value_clip", d.value_clip, {0, 1e9}, "range a value may move in an update; 0: any")
-      .alias("clip_range_vf")
+  schema.number("vf_coef", d.value_coef, {0, 1000}, "weight of the squared value error")
+      .alias("value_coef")
+      .number("clip_range_vf", d.value_clip, {0, 1e9},
+              "range a value may move in an update; 0: any")
+      .alias("value_clip")
       .number("max_grad_norm", d.max_grad_norm, {0, 1e9}, "gradients are clipped to this; 0: not")
       .number("target_kl", d.target_kl, {0, 1e9}, "an update ends beyond this divergence; 0: never")
       .number("adam_beta1", d.adam_beta1, {0, 0.999999}, "decay of the gradient's mean")
       .number("adam_beta2", d.adam_beta2, {0, 0.999999}, "decay of the gradient's square")
-      .number("adam_epsilon", d.adam_epsilon, {1e-12, 1}, "added to the gradient's deviation")
+      .number("adam_epsilon", d.adam_epsilon, {1e-12, 1}, "added to the gradient's std")
       .choice("phases", "joint", {"joint", "separate"},
               "one loss, or first the value and then the policy")
       .integer("value_epochs", d.value_epochs, {1, 1000}, "passes of the value phase")
       .integer("policy_epochs", d.policy_epochs, {1, 1000}, "passes of the policy phase")
-      .number("value_lr", d.value_lr, {0, 1}, "learning rate of the value phase");
+      .number("value_learning_rate", d.value_lr, {0, 1}, "step size of the value phase")
+      .alias("value_lr");
   return schema;
 }
 
 PpoOptions PpoOptions::from(const Config& section) {
   const auto number = [&](const char* key) { return section.get_number(key); };
   const auto integer = [&](const char* key) { return static_cast<int>(section.get_integer(key)); };
-  const std::string& scale = section.get_text("advantage_scale");
+  const std::string& scale = section.get_text("normalize_advantage");
   PpoOptions o;
   o.gamma = number("gamma");
-  o.lambda = number("lambda");
+  o.lambda = number("gae_lambda");
   o.returns = section.get_text("returns") == "gae" ? Returns::kGae : Returns::kMonteCarlo;
   o.returns_epsilon = number("returns_epsilon");
   o.advantage_scale = scale == "none"    ? AdvantageScale::kNone
                       : scale == "batch" ? AdvantageScale::kBatch
                                          : AdvantageScale::kMinibatch;
-  o.epochs = integer("epochs");
+  o.epochs = integer("n_epochs");
   o.minibatches = integer("minibatches");
-  o.minibatch_size = integer("minibatch_size");
-  o.lr = Schedule::from(section, "lr");
-  o.clip = Schedule::from(section, "clip");
-  o.entropy = Schedule::from(section, "entropy");
+  o.minibatch_size = integer("batch_size");
+  o.lr = Schedule::from(section, "learning_rate");
+  o.clip = Schedule::from(section, "clip_range");
+  o.entropy = Schedule::from(section, "ent_coef");
   o.epsilon = Schedule::from(section, "epsilon");
-  o.value_coef = number("value_coef");
-  o.value_clip = number("value_clip");
+  o.value_coef = number("vf_coef");
+  o.value_clip = number("clip_range_vf");
   o.max_grad_norm = number("max_grad_norm");
   o.target_kl = number("target_kl");
   o.adam_beta1 = number("adam_beta1");
@@ -133,7 +140,7 @@ PpoOptions PpoOptions::from(const Config& section) {
   o.separate = section.get_text("phases") == "separate";
   o.value_epochs = integer("value_epochs");
   o.policy_epochs = integer("policy_epochs");
-  o.value_lr = number("value_lr");
+  o.value_lr = number("value_learning_rate");
   return o;
 }
 
@@ -141,12 +148,12 @@ void PpoOptions::validate(int64_t batch, const NetworkSpec& network) const {
   const auto refuse = [](const std::string& why) { throw Error(ErrorCode::kUsage, why); };
   if (minibatch_size > batch) {
     refuse(
-        fmt::format("ppo.minibatch_size {} is larger than a rollout of {} rows (horizon x "
+        fmt::format("ppo.batch_size {} is larger than a rollout of {} rows (n_steps x "
                     "num_envs)",
                     minibatch_size, batch));
   }
   if (minibatch_size == 0 && minibatches > batch) {
-    refuse(fmt::format("ppo.minibatches {} is more than a rollout's {} rows (horizon x num_envs)",
+    refuse(fmt::format("ppo.minibatches {} is more than a rollout's {} rows (n_steps x num_envs)",
                        minibatches, batch));
   }
   if (separate && network.shared) {

@@ -6,10 +6,12 @@
 #include "flotilla/cli/commands.h"
 #include "flotilla/command/env_arguments.h"
 #include "flotilla/command/schema_flags.h"
+#include "flotilla/core/activity.h"
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/env/random_run.h"
 
@@ -74,10 +76,11 @@ void bench_env(const Program& program, const EnvArguments& arguments, const Conf
   const EnvType& type = program.registry.find(arguments.name);
   const Config config = arguments.config(type);
   const VecOptions options = VecOptions::from(flags);
+  Activity measuring("measuring");
   RandomRun run(type, config, options, static_cast<uint64_t>(flags.get_integer("seed")));
   const uint64_t hashed_steps = type.batched ? kHashedBatchedSteps : kHashedSteps;
   const Measurement m = measure(run, hashed_steps, flags.get_number("seconds"));
-  const double rate = static_cast<double>(m.steps) / m.wall_s;
+  const double per_second = static_cast<double>(m.steps) / m.wall_s;
   const int threads = options.backend == Backend::kThreads ? options.threads : 1;
   const int workers = options.backend == Backend::kProcesses ? options.workers : 0;
   if (json) {
@@ -91,20 +94,20 @@ void bench_env(const Program& program, const EnvArguments& arguments, const Conf
                        {"steps", m.steps},
                        {"wall_s", m.wall_s},
                        {"cpu_s", m.cpu_s},
-                       {"steps_per_s", rate},
+                       {"steps_per_s", per_second},
                        {"failures", m.failures},
                        {"trajectory_sha256", m.trajectory_sha256},
                        {"cpu", cpu_model()},
                        {"cores", cpu_count()}};
-    fmt::print("{}\n", line.dump());
+    display_data(line.dump() + "\n");
     return;
   }
-  fmt::print("{} x {}, {} back end, {}, {}, on {} x {}\n", options.num_envs, type.name,
-             flags.get_text("backend"), counted(threads, "thread"), counted(workers, "worker"),
-             cpu_count(), cpu_model());
-  fmt::print("{:.3g} M steps/s: {} steps in {:.2f} s wall, {:.2f} s CPU\n", rate * 1e-6, m.steps,
-             m.wall_s, m.cpu_s);
-  fmt::print("trajectory sha256 {}\n", m.trajectory_sha256);
+  display(fmt::format("{} x {}, {} back end, {}, {}, on {} x {}\n", options.num_envs, type.name,
+                      flags.get_text("backend"), counted(threads, "thread"),
+                      counted(workers, "worker"), cpu_count(), cpu_model()));
+  display(fmt::format("{} steps/s: {} steps in {:.2f} s wall, {:.2f} s CPU\n", rate(per_second),
+                      m.steps, m.wall_s, m.cpu_s));
+  display(fmt::format("trajectory sha256 {}\n", m.trajectory_sha256));
 }
 
 }  // namespace

@@ -7,10 +7,13 @@
 
 #include "flotilla/cli/commands.h"
 #include "flotilla/command/run_arguments.h"
+#include "flotilla/core/activity.h"
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/terminal.h"
+#include "flotilla/core/text.h"
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/summary.h"
 
@@ -29,10 +32,11 @@ double macs_per_step(const RunConfig& run, const Learner& learner) {
 void bench_ppo(const Program& program, const RunArguments& arguments, double seconds, bool json) {
   Config config = arguments.config(program, true);
   // Schedules stand still, and nothing but the clock ends it.
-  config.set("steps", "1000000000000000");
+  config.set("total_timesteps", "1000000000000000");
   config.set("episodes", "0");
   config.set("duration_s", "0");
   const RunConfig run(env_of(program.registry, config), config, program.algorithms);
+  const Activity measuring("measuring");
   Trainer trainer(run);
   trainer.iterate();  // memory is touched, threads are up
   const int64_t before = trainer.progress().steps;
@@ -46,8 +50,8 @@ void bench_ppo(const Program& program, const RunArguments& arguments, double sec
   const double wall = static_cast<double>(now_ns() - start) * 1e-9;
   const double cpu = trainer.cpu_seconds() - cpu_before;
   const int64_t steps = trainer.progress().steps - before;
-  const double rate = static_cast<double>(steps) / wall;
-  const double gflops = rate * 2 * macs_per_step(run, trainer.learner()) * 1e-9;
+  const double per_second = static_cast<double>(steps) / wall;
+  const double gflops = per_second * 2 * macs_per_step(run, trainer.learner()) * 1e-9;
   const RunShape shape = trainer.shape();
   if (json) {
     const Json line = {{"env", run.type.name},
@@ -60,17 +64,16 @@ void bench_ppo(const Program& program, const RunArguments& arguments, double sec
                        {"steps", steps},
                        {"wall_s", wall},
                        {"cpu_s", cpu},
-                       {"steps_per_s", rate},
+                       {"steps_per_s", per_second},
                        {"gflops", gflops},
                        {"machine", machine_json(shape)}};
-    fmt::print("{}\n", line.dump());
+    display_data(line.dump() + "\n");
     return;
   }
-  fmt::print("{}\n{}", run_header(run, shape), trainer.timing().tree());
-  fmt::print(
-      "{:.1f} k steps trained per second ({:.1f} GFLOP/s): {} steps in {:.2f} s wall, {:.2f} s "
-      "CPU\n",
-      rate * 1e-3, gflops, steps, wall, cpu);
+  display(fmt::format("{}\n{}", run_header(run, shape), trainer.timing().tree()));
+  display(fmt::format(
+      "{} steps trained per second ({:.1f} GFLOP/s): {} steps in {:.2f} s wall, {:.2f} s CPU\n",
+      rate(per_second), gflops, steps, wall, cpu));
 }
 
 }  // namespace

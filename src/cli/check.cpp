@@ -8,10 +8,11 @@
 #include "flotilla/cli/commands.h"
 #include "flotilla/command/env_arguments.h"
 #include "flotilla/command/schema_flags.h"
-#include "flotilla/command/status_line.h"
+#include "flotilla/core/activity.h"
 #include "flotilla/core/alloc_count.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/env/conformance.h"
 #include "flotilla/env/replay.h"
@@ -33,10 +34,14 @@ int run_checks(const EnvType& type, const Config& config, const Config& flags, b
                                    .num_envs = static_cast<int>(flags.get_integer("num_envs"))};
   const auto show = [json](const CheckResult& r) {
     if (json) return;
-    fmt::print("{:<4} {:<14} {}\n", r.passed ? "ok" : "FAIL", r.name,
-               for_terminal(r.detail, Lines::kOne));
+    constexpr size_t kColumn = 20;
+    const std::string word = r.passed ? coloured(Stream::kOut, Colour::kGreen, "ok  ")
+                                      : coloured(Stream::kOut, Colour::kRed, "FAIL");
+    display(fmt::format("{} {:<14} {}\n", word, r.name, for_terminal(r.detail, Lines::kOne)),
+            kColumn);
     std::fflush(stdout);
   };
+  const Activity checking("checking");
   const std::vector<CheckResult> results = check_env(type, config, options, show);
   const auto failed = std::ranges::count(results, false, &CheckResult::passed);
   if (json) {
@@ -45,10 +50,10 @@ int run_checks(const EnvType& type, const Config& config, const Config& flags, b
       checks.push_back({{"name", r.name}, {"passed", r.passed}, {"detail", r.detail}});
     }
     const Json line = {{"env", type.name}, {"passed", failed == 0}, {"checks", checks}};
-    fmt::print("{}\n", line.dump());
+    display_data(line.dump() + "\n");
   } else {
-    fmt::print("{}: {} of {} checks passed\n", type.name,
-               results.size() - static_cast<size_t>(failed), results.size());
+    display(fmt::format("{}: {} of {} checks passed\n", type.name,
+                        results.size() - static_cast<size_t>(failed), results.size()));
   }
   return failed == 0 ? 0 : exit_status(ErrorCode::kCheckFailed);
 }
@@ -57,18 +62,19 @@ int run_replay(const EnvType& type, const std::string& file, bool json) {
   const CrashBundle bundle = CrashBundle::read(file);
   say(fmt::format("replaying env {} of {}, seed {}, episode {}: {}\n", bundle.env, bundle.env_name,
                   bundle.seed, bundle.episode, bundle.cause));
+  const Activity replaying("replaying");
   const ReplayResult result = replay(type, bundle);
   if (json) {
     const Json line = {{"env", type.name},
                        {"failed", result.failed},
                        {"steps", result.steps},
                        {"cause", result.cause}};
-    fmt::print("{}\n", line.dump());
+    display_data(line.dump() + "\n");
   } else if (result.failed) {
-    fmt::print("failed again after {} steps: {}\n", result.steps,
-               for_terminal(result.cause, Lines::kOne));
+    display(fmt::format("failed again after {} steps: {}\n", result.steps,
+                        for_terminal(result.cause, Lines::kOne)));
   } else {
-    fmt::print("the failure did not repeat: {} steps ran clean\n", result.steps);
+    display(fmt::format("the failure did not repeat: {} steps ran clean\n", result.steps));
   }
   return result.failed ? exit_status(ErrorCode::kEnvironment) : 0;
 }

@@ -6,9 +6,11 @@
 #include <optional>
 
 #include "flotilla/cli/commands.h"
+#include "flotilla/core/activity.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/json.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/report/comparison_text.h"
 
@@ -29,6 +31,7 @@ void compare_runs(const std::vector<std::string>& paths, std::optional<double> s
   if (score && !std::isfinite(*score)) {
     throw Error(ErrorCode::kUsage, "--score: expected a finite number");
   }
+  const Activity reading("reading runs");
   std::vector<RunData> runs;
   for (const std::string& path : paths) {
     runs.push_back(read_run(path));
@@ -39,9 +42,9 @@ void compare_runs(const std::vector<std::string>& paths, std::optional<double> s
   if (json) {
     Json result = to_json(comparison);
     result["plot"] = out;
-    fmt::print("{}\n", result.dump(-1, Json::StrayBytes::kReplace));
+    display_data(result.dump(-1, Json::StrayBytes::kReplace) + "\n");
   } else {
-    fmt::print("{}learning curves: {}\n", to_text(comparison), out);
+    display(to_text(comparison, terminal_width(Stream::kOut)) + "learning curves: " + out + "\n");
   }
 }
 

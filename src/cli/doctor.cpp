@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include "flotilla/cli/commands.h"
+#include "flotilla/core/activity.h"
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/refusal.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
 #include "flotilla/env/random_run.h"
@@ -15,6 +17,12 @@
 namespace flotilla {
 namespace {
 
+// A line of the table; what is long goes on in its second column.
+void show(const char* name, const std::string& text) {
+  constexpr size_t kColumn = 19;
+  display(fmt::format("{:<{}} {}\n", name, kColumn - 1, text), kColumn);
+}
+
 // Starts a few envs, steps them, and stops them again.
 bool try_backend(const Registry& registry, const char* name, const VecOptions& options) {
   const uint64_t start = now_ns();
@@ -23,10 +31,11 @@ bool try_backend(const Registry& registry, const char* name, const VecOptions& o
     RandomRun run(type, Config(type.schema), options, 0);
     run.run(100);
   } catch (const std::exception& error) {
-    fmt::print("{:<18} FAILED: {}\n", name, as_error(error).what());
+    show(name, coloured(Stream::kOut, Colour::kRed, "FAILED") + ": " + as_error(error).what());
     return false;
   }
-  fmt::print("{:<18} ok, {:.0f} ms\n", name, static_cast<double>(now_ns() - start) * 1e-6);
+  show(name, coloured(Stream::kOut, Colour::kGreen, "ok") +
+                 fmt::format(", {:.0f} ms", static_cast<double>(now_ns() - start) * 1e-6));
   return true;
 }
 
@@ -47,10 +56,10 @@ bool try_backends(const Registry& registry) {
 
 bool show_kernels() {
   try {
-    fmt::print("{:<18} {}\n", "fused kernels", fused::kernels().name);
+    show("fused kernels", fused::kernels().name);
     return true;
   } catch (const Error& error) {
-    fmt::print("{:<18} {}\n", "fused kernels", error.what());
+    show("fused kernels", error.what());
     return false;
   }
 }
@@ -65,9 +74,9 @@ void show_torch() {
   try {
     const std::string name = make_torch_policy(spec, {})->implementation().name;
     const double ms = static_cast<double>(now_ns() - start) * 1e-6;
-    fmt::print("{:<18} {}, opened in {:.0f} ms\n", "torch policy", name, ms);
+    show("torch policy", fmt::format("{}, opened in {:.0f} ms", name, ms));
   } catch (const Error& error) {
-    fmt::print("{:<18} none: {}\n", "torch policy", error.what());
+    show("torch policy", std::string("none: ") + error.what());
   }
 }
 
@@ -76,10 +85,11 @@ void show_torch() {
 void add_doctor_command(Command& root, Program& program) {
   Command& command = root.add("doctor", "show what was found and try every back end");
   command.action([&program] {
-    fmt::print("{:<18} {}\n", "program", kVersionLine);
-    fmt::print("{:<18} {} x {}\n", "cpu", cpu_count(), cpu_model());
-    fmt::print("{:<18} {}\n", "vectors", cpu_features());
-    fmt::print("{:<18} {} available\n", "memory", human_bytes(available_memory_bytes()));
+    show("program", kVersionLine);
+    show("cpu", fmt::format("{} x {}", cpu_count(), cpu_model()));
+    show("vectors", cpu_features());
+    show("memory", human_bytes(available_memory_bytes()) + " available");
+    const Activity trying("trying every back end");
     bool healthy = show_kernels();
     healthy &= try_backends(program.registry);
     show_torch();

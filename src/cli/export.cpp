@@ -1,12 +1,11 @@
 // flotilla export RUN: the metrics of a run as CSV.
-#include <fmt/format.h>
-
 #include <cstdio>
 #include <memory>
 
 #include "flotilla/cli/commands.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/report/run_data.h"
 
 namespace flotilla {
@@ -24,7 +23,7 @@ void export_metrics(const std::string& path, std::string out) {
   }
   if (out.empty()) out = run.path + "/metrics.csv";
   write_file_atomically(out, csv);
-  fmt::print("{}\n", out);
+  display(out + "\n");
 }
 
 }  // namespace

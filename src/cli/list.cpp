@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "flotilla/cli/commands.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/train/recipes.h"
 
 namespace flotilla {
@@ -17,36 +18,55 @@ std::string describe_obs(const ObsSpace& obs) {
                      fmt::join(obs.shape, ", "));
 }
 
+// Columns with a summary behind them, or below them where a terminal has no room for it.
+void print_row(const std::string& columns, const std::string& summary) {
+  const std::string line = columns + " " + summary;
+  const size_t width = terminal_width(Stream::kOut);
+  if (width == 0 || columns_of(line) <= width) return display(line + "\n");
+  const std::string words = columns.substr(0, columns.find_last_not_of(' ') + 1);
+  display(words + "\n    " + summary + "\n", 4);
+}
+
+size_t help_width() {
+  constexpr size_t kInFiles = 100;
+  const size_t width = terminal_width(Stream::kOut);
+  return width == 0 ? kInFiles : width;
+}
+
 void print_all(const Registry& registry) {
   size_t width = 0;
   for (const EnvType& type : registry.types()) width = std::max(width, type.name.size());
   for (const Recipe& recipe : registry.recipes()) width = std::max(width, recipe.name.size());
   for (const EnvType& type : registry.types()) {
     const EnvSpec spec = type.spec(Config(type.schema));
-    fmt::print("{:<{}} {:<18} {:<20} {}\n", type.name, width, describe_obs(spec.obs),
-               spec.action.describe(), type.summary);
+    print_row(fmt::format("{:<{}} {:<18} {:<20}", type.name, width, describe_obs(spec.obs),
+                          spec.action.describe()),
+              type.summary);
   }
-  fmt::print("\nrecipes, for 'flotilla train NAME':\n");
+  display("\nrecipes, for 'flotilla train NAME':\n");
   for (const Recipe& recipe : registry.recipes()) {
     if (std::ranges::count(registry.types(), env_name(recipe), &EnvType::name) == 0) continue;
-    fmt::print("{:<{}} {:<18} {}\n", recipe.name, width, env_name(recipe), summary(recipe));
+    print_row(fmt::format("{:<{}} {:<18}", recipe.name, width, env_name(recipe)), summary(recipe));
   }
 }
 
 void print_env(const EnvType& type) {
   const EnvSpec spec = type.spec(Config(type.schema));
-  fmt::print("{}: {}\n\n", type.name, type.summary);
-  fmt::print("observation  {}\naction       {}{}\ntime limit   {}\nmetrics      {}\n\n",
-             describe_obs(spec.obs), spec.action.describe(), spec.masked() ? ", masked" : "",
-             spec.time_limit > 0 ? fmt::format("{} steps", spec.time_limit) : "none",
-             spec.metrics.empty() ? "none" : fmt::format("{}", fmt::join(spec.metrics, ", ")));
-  fmt::print("{}", type.schema.help());
+  constexpr size_t kColumn = 13;
+  display(fmt::format("{}: {}\n\n", type.name, type.summary));
+  display(
+      fmt::format("observation  {}\naction       {}{}\ntime limit   {}\nmetrics      {}\n\n",
+                  describe_obs(spec.obs), spec.action.describe(), spec.masked() ? ", masked" : "",
+                  spec.time_limit > 0 ? fmt::format("{} steps", spec.time_limit) : "none",
+                  spec.metrics.empty() ? "none" : fmt::format("{}", fmt::join(spec.metrics, ", "))),
+      kColumn);
+  display(type.schema.help(help_width()));
 }
 
 void print_recipe(const Recipe& recipe) {
-  fmt::print("\nrecipe {}: {}\n\n", recipe.name, summary(recipe));
+  display(fmt::format("\nrecipe {}: {}\n\n", recipe.name, summary(recipe)));
   std::istringstream lines(settings(recipe));
-  for (std::string line; std::getline(lines, line);) fmt::print("  {}\n", line);
+  for (std::string line; std::getline(lines, line);) display("  " + line + "\n");
 }
 
 // A name may be that of a recipe, of an environment, or of both.
@@ -54,13 +74,13 @@ void print_one(const Registry& registry, const std::string& name, bool keys) {
   const Recipe* recipe = registry.find_recipe(name);
   const EnvType& type = registry.find(recipe != nullptr ? env_name(*recipe) : name);
   if (keys) {
-    fmt::print("{}", RunConfig::schema(type).help());
+    display(RunConfig::schema(type).help(help_width()));
     return;
   }
   print_env(type);
   if (recipe != nullptr) print_recipe(*recipe);
-  fmt::print("\n'flotilla list {} --keys' shows every setting of 'flotilla train {}'.\n", name,
-             name);
+  display(fmt::format("\n'flotilla list {} --keys' shows every setting of 'flotilla train {}'.\n",
+                      name, name));
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // flotilla plot RUN: the curves of a run as SVG.
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <memory>
 
@@ -8,6 +6,7 @@
 #include "flotilla/core/directory.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/report/run_figures.h"
 
@@ -39,11 +38,11 @@ void plot(const std::string& path, const std::string& out, bool json) {
     const std::string file = folder.path(name);
     folder.write(name, render_svg(figure));
     files.push_back(file);
-    if (!json) fmt::print("{}\n", file);
+    if (!json) display(file + "\n");
   }
   if (json) {
     const Json result = {{"run", run.path}, {"finished", run.finished()}, {"files", files}};
-    fmt::print("{}\n", result.dump(-1, Json::StrayBytes::kReplace));
+    display_data(result.dump(-1, Json::StrayBytes::kReplace) + "\n");
   }
 }
 

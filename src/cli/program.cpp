@@ -5,10 +5,12 @@
 #include <filesystem>
 
 #include "flotilla/cli/commands.h"
+#include "flotilla/core/activity.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/log.h"
 #include "flotilla/core/refusal.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
 #include "flotilla/env/worker.h"
@@ -32,13 +34,11 @@ std::string g_name = "flotilla";
 // Says it on stderr, which may be closed. Where there is no memory left to make it fit for a
 // terminal, as it is.
 int fail(const char* message, ErrorCode code, Lines lines = Lines::kOne) {
-  std::string text;
   try {
-    text = for_terminal(message, lines);
-    message = text.c_str();
+    say_as_is(g_name + ": " + for_terminal(message, lines) + "\n");
   } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "%s: %s\n", g_name.c_str(), message);
   }
-  std::fprintf(stderr, "%s: %s\n", g_name.c_str(), message);
   return exit_status(code);
 }
 
@@ -56,6 +56,7 @@ void add_commands(Command& root, Program& program) {
   add_compare_command(root);
   add_export_command(root);
   add_check_command(root, program);
+  add_verify_command(root, program);
   add_bench_command(root, program);
   add_doctor_command(root, program);
   for (const auto& [domain, add] : program.commands) add(root, program);
@@ -88,6 +89,7 @@ int run_program(int argc, char** argv, Program program) {
   // A file-size limit shows as an error where memory is reserved, not as a signal.
   std::signal(SIGXFSZ, SIG_IGN);
   install_interrupt_handler(kInterruptGraceSeconds);
+  show_activities();
   return run(argc, argv, program);
 }
 

@@ -2,16 +2,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <memory>
+#include <optional>
 
 #include "flotilla/cli/commands.h"
 #include "flotilla/command/run_arguments.h"
-#include "flotilla/command/status_line.h"
+#include "flotilla/core/activity.h"
+#include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/log.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/run.h"
@@ -20,53 +24,82 @@
 namespace flotilla {
 namespace {
 
-// "  saving_pct 2.41 +- 0.30" of the episodes that ended last, where people watch such a number.
+// "saving_pct 2.41 +- 0.30" of the episodes that ended last, where people watch such a number.
 std::string headline_of(const EnvSpec& env, const Progress& progress) {
+  if (progress.episodes == 0 && !env.headline.empty()) return env.headline + " -";
   if (progress.ended.count == 0) return "";
   for (size_t i = 0; i < progress.ended.metrics.size(); ++i) {
     if (env.metrics[i] != env.headline) continue;
-    return fmt::format("  {} {}", env.headline,
+    return fmt::format("{} {}", env.headline,
                        with_interval(progress.ended.metrics[i], progress.ended.metrics_ci95[i]));
   }
   return "";
 }
 
-std::string status(const EnvSpec& env, const Progress& progress) {
-  const double rate = static_cast<double>(progress.steps) / std::max(progress.wall_s, 1e-9);
-  const double left_s = progress.fraction > 0 ? progress.wall_s * (1 / progress.fraction - 1) : 0;
-  return fmt::format("{:>5.1f} %  {} steps  {:.1f} k steps/s  return {:.2f}{}  {:.0f} s left",
-                     100 * progress.fraction, progress.steps, rate * 1e-3, progress.return_mean,
-                     headline_of(env, progress), left_s);
+// "475.21", or "-" before an episode has ended.
+std::string return_of(const Progress& progress) {
+  return progress.episodes == 0 ? "-" : number_or_dash("{:.2f}", progress.return_mean);
+}
+
+// Where a process began to train, from which it tells its speed: a run may have trained before.
+struct Beginning {
+  int64_t steps = 0;
+  uint64_t time_ns = now_ns();
+};
+
+Status status_of(const EnvSpec& env, const Progress& progress, const Beginning& begin) {
+  const double seconds = static_cast<double>(now_ns() - begin.time_ns) * 1e-9;
+  Status status{.fraction = progress.fraction};
+  if (progress.fraction > 0) status.left_s = progress.wall_s * (1 / progress.fraction - 1);
+  if (std::string headline = headline_of(env, progress); !headline.empty()) {
+    status.facts.push_back(std::move(headline));
+  }
+  status.facts.push_back("return " + return_of(progress));
+  status.facts.push_back(rate(static_cast<double>(progress.steps - begin.steps) / seconds) +
+                         " steps/s");
+  status.facts.push_back(grouped(progress.steps) + " steps");
+  return status;
 }
 
 void print_end(const Run& run) {
   const Trainer& trainer = run.trainer();
   const Progress& progress = trainer.progress();
   const Evaluation& eval = run.evaluation();
-  fmt::print("{} steps, {}, {} in {:.2f} s: {:.1f} k steps/s\n", progress.steps,
-             counted(progress.episodes, "episode"), counted(progress.updates, "update"),
-             run.wall_s(), static_cast<double>(progress.steps) / progress.wall_s * 1e-3);
-  if (progress.episodes == 0) {
-    fmt::print("no episode ended");
-  } else {
-    fmt::print("return of the last {} episodes {:.2f}", std::min<int64_t>(progress.episodes, 100),
-               progress.return_mean);
-  }
+  std::string text =
+      fmt::format("{} steps, {}, {} in {:.2f} s: {} steps/s\n", progress.steps,
+                  counted(progress.episodes, "episode"), counted(progress.updates, "update"),
+                  run.wall_s(), rate(static_cast<double>(progress.steps) / progress.wall_s));
+  text += progress.episodes == 0
+              ? std::string("no episode ended")
+              : fmt::format("return of the last {} episodes {}",
+                            std::min<int64_t>(progress.episodes, 100), return_of(progress));
   if (eval.episodes > 0) {
-    fmt::print("; {} {}", counted(eval.episodes, "evaluation episode"),
-               with_interval(eval.mean, eval.ci95));
+    text += fmt::format("; {} {}", counted(eval.episodes, "evaluation episode"),
+                        with_interval(eval.mean, eval.ci95));
   }
+  if (run.stopped_early()) text += fmt::format("\nended by {}", run.ended_by());
   if (progress.env_failures > 0) {
-    fmt::print("\n{} steps of environments failed and were left out", progress.env_failures);
+    text +=
+        fmt::format("\n{} steps of environments failed and were left out", progress.env_failures);
   }
-  fmt::print("\n\n{}\n{}\n\n", trainer.timing().tree(),
-             bottleneck(trainer.timing(), trainer.shape()));
-  fmt::print("parameters {}\nrun directory {}\n", trainer.params_sha256(), run.path());
+  text += fmt::format("\n\n{}\n{}\n\n", trainer.timing().tree(),
+                      bottleneck(trainer.timing(), trainer.shape(), trainer.core_use()));
+  text += fmt::format("parameters {}\nrun directory {}\n", trainer.params_sha256(), run.path());
+  display(text, 0);
+}
+
+// Where it may take a while: training is over, but the run is not.
+void announce_evaluation(const Run& run) {
+  const int episodes = run.config().eval.episodes;
+  const double seconds = run.trainer().expected_eval_s();
+  if (episodes == 0 || seconds < 1) return;
+  say(fmt::format("trained; now {} to evaluate the policy{}\n", counted(episodes, "episode"),
+                  std::isfinite(seconds) ? ", about " + rough_time(seconds) : ""));
 }
 
 constexpr const char* kInterruptNotice =
-    "\nflotilla: interrupted: this update ends, then a checkpoint is written (again: stop at "
-    "once)\n";
+    "flotilla: interrupted: this update ends, then a checkpoint is written\n"
+    "  (again: stop at once)\n";
 
 std::unique_ptr<Run> open_run(const Program& program, const RunArguments& arguments,
                               const std::string& out) {
@@ -74,11 +107,12 @@ std::unique_ptr<Run> open_run(const Program& program, const RunArguments& argume
     if (!out.empty()) throw Error(ErrorCode::kUsage, "--out and --resume exclude each other");
     const auto adjust = [&](Config& config) { arguments.adjust(program, config); };
     return Run::resume(program.registry, arguments.resume(), adjust, arguments.from_step(),
-                       program.algorithms);
+                       program.algorithms, program.policy_factory);
   }
   const Config config = arguments.config(program, false);
-  return std::make_unique<Run>(
-      RunConfig(env_of(program.registry, config), config, program.algorithms), out);
+  RunConfig run(env_of(program.registry, config), config, program.algorithms);
+  run.policy_factory = program.policy_factory;
+  return std::make_unique<Run>(run, out, program.algorithms);
 }
 
 void print_begin(const Program& program, const Run& run) {
@@ -95,35 +129,45 @@ void print_begin(const Program& program, const Run& run) {
   for (const std::string& change : run.changes()) say("changed: " + change + "\n");
 }
 
+void train_shown(Run& run) {
+  const Beginning begin{.steps = run.trainer().progress().steps};
+  Activity training("");
+  std::optional<Activity> first(std::in_place, "first update");
+  run.train([&](const Progress& progress) {
+    // Not before the first update: it may take long, and a checkpoint of where it began is there.
+    wait_for_interrupted_work(kInterruptNotice);
+    first.reset();
+    training.tell([&] { return status_of(run.trainer().env_spec(), progress, begin); });
+  });
+}
+
 // One line, as --json promises.
 std::string on_one_line(const std::string& json) { return Json::parse(json).dump(); }
 
 void train(const Program& program, const RunArguments& arguments, const std::string& out,
            bool json) {
   std::signal(SIGPIPE, SIG_IGN);  // nobody reads the progress any more: no reason to stop training
-  const std::unique_ptr<Run> run = open_run(program, arguments, out);
+  const std::unique_ptr<Run> run = [&] {
+    const Activity starting("starting");
+    return open_run(program, arguments, out);
+  }();
   if (run->was_finished()) {
     say(fmt::format("'{}' is finished: {} steps\n", run->path(), run->trainer().progress().steps));
     for (const std::string& change : run->changes()) say("without effect: " + change + "\n");
     if (json) {
-      fmt::print("{}\n", on_one_line(run->summary()));
+      display_data(on_one_line(run->summary()) + "\n");
     }
     return;
   }
   print_begin(program, *run);
-  StatusLine line;
-  const EnvSpec& env = run->trainer().env_spec();
-  run->train([&](const Progress& progress) {
-    // Not before the first update: it may take long, and a checkpoint of where it began is there.
-    wait_for_interrupted_work(kInterruptNotice);
-    line.show([&] { return status(env, progress); });
-  });
-  line.clear();
+  train_shown(*run);
+  announce_evaluation(*run);
   const std::string summary = run->finish();
   if (json) {
-    fmt::print("{}\n", on_one_line(summary));
+    display_data(on_one_line(summary) + "\n");
   } else {
     print_end(*run);
+    for (const Program::Ending& ending : program.endings) fmt::print("{}", ending(*run));
   }
 }
 

@@ -5,11 +5,28 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <optional>
+#include <sstream>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 
 namespace flotilla {
+namespace {
+
+// Where CLI11 begins to say what an option does, and where its lines go on.
+constexpr size_t kHelpColumn = 30;
+
+// Lists are folded at their second column, the rest as text.
+void show_help(const std::string& help) {
+  const size_t width = terminal_width(Stream::kOut);
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    display(fold(line, width, line.starts_with(' ') ? kHelpColumn : 0) + "\n");
+  }
+}
+
+}  // namespace
 
 Option& Option::required() {
   option_->required();
@@ -122,6 +139,17 @@ Option Command::flag(const std::string& name, bool& value, const std::string& he
 
 bool Command::given(const std::string& option) const { return app_->count(option) > 0; }
 
+void Command::show_when(const Option& option, std::function<bool()> shown) {
+  shown_when_.emplace_back(option.option_, std::move(shown));
+}
+
+void Command::hide_options() const {
+  for (const auto& [option, shown] : shown_when_) {
+    if (!shown()) option->group("");  // to CLI11: hidden
+  }
+  for (const auto& each : children_) each->hide_options();
+}
+
 void Command::action(std::function<void()> action) { app_->callback(std::move(action)); }
 
 // What is wrong with a command or an option that does not exist, or "". CLI11 would say only that
@@ -161,7 +189,10 @@ void Command::parse(int argc, char** argv) {
   }
   try {
     app_->parse(argc, argv);
-  } catch (const CLI::Success& request) {  // --help, --version
+  } catch (const CLI::CallForHelp&) {
+    hide_options();
+    show_help(app_->help());
+  } catch (const CLI::Success& request) {  // --version
     app_->exit(request);
   } catch (const CLI::ParseError& error) {
     throw Error(ErrorCode::kUsage, error.what());

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -37,6 +38,7 @@ class Option {
   bool given() const;
 
  private:
+  friend class Command;
   CLI::Option* option_;
 };
 
@@ -68,6 +70,9 @@ class Command {
   Option option(const std::string& names, std::function<void(int)> take, const std::string& help);
   Option flag(const std::string& name, bool& value, const std::string& help);
   bool given(const std::string& option) const;
+  // Leaves the option out of --help where `shown`, asked once the arguments are read, says no. It
+  // can be given all the same.
+  void show_when(const Option& option, std::function<bool()> shown);
 
   // What the command does.
   void action(std::function<void()> action);
@@ -80,10 +85,12 @@ class Command {
   explicit Command(CLI::App* app);
   const Command* child(const std::string& name) const;
   std::string unknown(int argc, char** argv) const;
+  void hide_options() const;
 
   std::unique_ptr<CLI::App> owned_;  // of the program itself
   CLI::App* app_;
   std::vector<std::unique_ptr<Command>> children_;
+  std::vector<std::pair<CLI::Option*, std::function<bool()>>> shown_when_;
 };
 
 }  // namespace flotilla

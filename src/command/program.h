@@ -11,6 +11,7 @@
 
 #include "flotilla/command/command.h"
 #include "flotilla/env/registry.h"
+#include "flotilla/train/run.h"
 #include "flotilla/train/run_config.h"
 
 namespace flotilla {
@@ -18,15 +19,23 @@ namespace flotilla {
 // An option of `train` and `bench ppo` for settings that only some environments have.
 struct RunOption {
   std::string name;  // with its dashes
+  std::string env;   // whose runs have it: --help shows it for these alone
   std::string help;
   std::optional<std::pair<int, int>> range;  // of a whole number; none: any text
   // Throws Error(kUsage) where the environment has no such setting.
   std::function<void(Config& config, const std::string& text)> apply;
+  // What follows from it in a new run for another key, unless whoever starts it sets that himself.
+  struct Consequence {
+    std::string key;
+    std::function<std::string(const Config& config)> value;
+  };
+  std::optional<Consequence> consequence = {};
 };
 
 struct Program {
   Registry registry;
   Algorithms algorithms = built_in_algorithms();
+  PolicyFactory policy_factory;  // where the program brings a policy of its own
 
   // Commands by the domain they belong to, in the order of its name. `root` has the general ones
   // already; a domain may add to these, too.
@@ -39,6 +48,9 @@ struct Program {
   // What a domain has to say about a run before it begins, or "": warnings.
   using Remark = std::function<std::string(const RunConfig& run)>;
   std::vector<Remark> remarks;
+  // What a domain has to say about a run that has ended, or "": lines behind its summary.
+  using Ending = std::function<std::string(const Run& run)>;
+  std::vector<Ending> endings;
 
   int exit_status = 0;  // stored by a command that has no error to throw
 };

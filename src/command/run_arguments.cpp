@@ -13,10 +13,13 @@ namespace {
 Schema flag_schema(RunArguments::For purpose, const Algorithms& algorithms) {
   Schema schema = RunConfig::vec_schema();
   if (purpose == RunArguments::For::kTraining) {
-    schema.integer("steps", RunConfig::kSteps, {0, INT64_MAX}, "steps of all envs together")
+    schema
+        .integer("total_timesteps", RunConfig::kSteps, {0, INT64_MAX}, "steps of all envs together")
         .integer("episodes", 0, {0, INT64_MAX}, "episodes of all envs together")
-        .integer("epochs", 0, {0, INT64_MAX}, "rollouts, each with its update")
-        .integer("checkpoint_every", 0, {0, INT64_MAX}, "steps of all envs between checkpoints");
+        .integer("iterations", 0, {0, INT64_MAX}, "rollouts, each with its update")
+        .integer("eval_freq", 0, {0, INT64_MAX}, "steps of all envs between evaluations")
+        .integer("save_freq", 0, {0, INT64_MAX}, "steps of all envs between checkpoints")
+        .text("init", "", "run or policy file whose weights and normalisers training starts from");
   }
   schema.integer("seed", 0, {0, INT64_MAX}, "of everything that is drawn")
       .choice("algo", default_algorithm().name, algorithms.names(), "the learning algorithm")
@@ -33,34 +36,54 @@ RunArguments::RunArguments(For purpose, const Program& program)
     : purpose_(purpose), flags_(flag_schema(purpose, program.algorithms)) {}
 
 void RunArguments::add_to(Command& command, const Program& program) {
-  command.option("run", what_,
-                 "recipe, environment or YAML file ('flotilla list' shows them); defaults below "
-                 "hold where a recipe has none");
+  command.option(
+      "run", what_,
+      "recipe, environment or YAML file ('flotilla list' shows them); defaults below "
+      "hold where a recipe has none; named before --help, it shows its own options, too");
   command.option("overrides", overrides_,
                  "key=value settings ('flotilla list NAME --keys' shows all)");
   flags_.add_to(command, {{"num_envs", "--n-envs"},
                           {"workers", "--num-workers"},
                           {"start_method", "--parallel-start-method"},
-                          {"checkpoint_every", "--save-interval"}});
-  for (size_t i = 0; i < program.run_options.size(); ++i) {
-    const RunOption& each = program.run_options[i];
-    const auto take = [this, i](const std::string& text) { domain_options_.emplace_back(i, text); };
-    if (each.range) {
-      const auto take_number = [take](int number) { take(std::to_string(number)); };
-      command.option(each.name, take_number, each.help)
-          .range(each.range->first, each.range->second);
-    } else {
-      command.option(each.name, take, each.help);
-    }
-  }
+                          {"total_timesteps", "--steps"},
+                          {"iterations", "--epochs"},
+                          {"save_freq", "--checkpoint-every"},
+                          {"save_freq", "--save-interval"}});
+  for (size_t i = 0; i < program.run_options.size(); ++i) add_domain_option(command, program, i);
   if (purpose_ != For::kTraining) return;
   command.option("--duration", duration_, "wall time to train for: 90s, 10m, 2h");
-  command.option("--resume", resume_, "directory of a run to go on with")
+  command.option("--resume", resume_, "directory of a run to resume")
       .check([](const std::string& path) {  // an unset variable of a script must not train anew
         return path.empty() ? std::string("expected the directory of a run") : std::string();
       });
   command.option("--from-step", from_step_,
                  "with --resume: from this checkpoint instead of the last one");
+}
+
+void RunArguments::add_domain_option(Command& command, const Program& program, size_t index) {
+  const RunOption& option = program.run_options[index];
+  const auto take = [this, index](const std::string& text) { domain_options_[index] = text; };
+  const auto take_number = [take](int number) { take(std::to_string(number)); };
+  Option added = option.range ? command.option(option.name, take_number, option.help)
+                              : command.option(option.name, take, option.help);
+  if (option.range) added.range(option.range->first, option.range->second);
+  command.show_when(added,
+                    [this, &program, env = option.env] { return env_named(program) == env; });
+}
+
+std::string RunArguments::env_named(const Program& program) const {
+  try {
+    return load_run_config(program.registry, what_, false, {}, program.algorithms)
+        .get_text("env.name");
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+bool RunArguments::gives(const Program& program, const Config& config,
+                         const std::string& key) const {
+  const bool from_recipe = program.registry.find_recipe(what_) != nullptr;
+  return config.is_overridden(key) || (!from_recipe && config.is_loaded(key));
 }
 
 Config RunArguments::config(const Program& program, bool plain) const {
@@ -71,11 +94,11 @@ Config RunArguments::config(const Program& program, bool plain) const {
   }
   if (from_step_) throw Error(ErrorCode::kUsage, "--from-step needs --resume");
   std::vector<std::string> overrides = overrides_;
-  for (const auto& [name, value] : flags_.given()) {  // which keys there are depends on it
-    if (name == "algo") overrides.push_back("algo=" + value);
+  for (const auto& [name, value] : flags_.given()) {  // on which other keys depend
+    if (name == "algo" || name == "init") overrides.push_back(name + "=" + value);
   }
   Config config = load_run_config(program.registry, what_, plain, overrides, program.algorithms);
-  apply_options(program, config);
+  apply_options(program, config, true);
   return config;
 }
 
@@ -91,25 +114,31 @@ void RunArguments::adjust(const Program& program, Config& config) const {
     }
   }
   for (const std::string& assignment : overrides_) apply_setting(config, assignment);
-  apply_options(program, config);
+  apply_options(program, config, false);
 }
 
-void RunArguments::apply_options(const Program& program, Config& config) const {
+void RunArguments::apply_options(const Program& program, Config& config, bool is_new) const {
   bool steps = false, other_limit = !duration_.empty();
   for (const auto& [name, value] : flags_.given()) {
-    config.set(name == "checkpoint_every" ? "checkpoint.every" : name, value);
-    steps |= name == "steps";
-    other_limit |= name == "episodes" || name == "epochs";
+    config.apply_override(name + "=" + value);
+    steps |= name == "total_timesteps";
+    other_limit |= name == "episodes" || name == "iterations";
     if (name != "device") continue;
     for (const std::string& key : program.device_keys) {
       if (config.schema().find(key) != nullptr) config.set(key, value);
     }
   }
-  for (const auto& [option, text] : domain_options_)
-    program.run_options[option].apply(config, text);
+  for (const auto& [index, text] : domain_options_) {
+    const RunOption& option = program.run_options[index];
+    option.apply(config, text);
+    const auto& then = option.consequence;
+    if (is_new && then && !gives(program, config, then->key)) {
+      config.set(then->key, then->value(config));
+    }
+  }
   if (!duration_.empty()) config.set("duration_s", fmt::to_string(parse_duration(duration_)));
   // Asking for episodes or a duration means: not the recipe's number of steps.
-  if (other_limit && !steps) config.set("steps", "0");
+  if (other_limit && !steps) config.set("total_timesteps", "0");
 }
 
 double parse_duration(const std::string& text) {

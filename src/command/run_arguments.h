@@ -1,9 +1,9 @@
 // What `train` and `bench ppo` share: which run is meant.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "flotilla/command/program.h"
@@ -28,15 +28,20 @@ class RunArguments {
   void adjust(const Program& program, Config& config) const;
 
  private:
-  void apply_options(const Program& program, Config& config) const;
+  void add_domain_option(Command& command, const Program& program, size_t index);
+  void apply_options(const Program& program, Config& config, bool is_new) const;
+  // The environment that is named, directly or by a recipe or file; "": none that is known.
+  std::string env_named(const Program& program) const;
+  // Whether whoever starts a run set the key himself: by key=value, or in a file of his own.
+  bool gives(const Program& program, const Config& config, const std::string& key) const;
 
   const For purpose_;
   std::string what_, duration_, resume_;
   std::optional<int64_t> from_step_;
   std::vector<std::string> overrides_;
   SchemaFlags flags_;
-  // What was given of Program::run_options: a place in it and the text.
-  std::vector<std::pair<size_t, std::string>> domain_options_;
+  // What was given of Program::run_options: by place in it, the text.
+  std::map<size_t, std::string> domain_options_;
 };
 
 // "90", "90s", "10m", "1.5h" in seconds.

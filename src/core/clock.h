@@ -12,6 +12,11 @@ uint64_t now_ns();  // monotonic
 double process_cpu_seconds();           // of this process, all threads
 double process_cpu_seconds(pid_t pid);  // of another one; 0 when it is gone
 
+// CPU seconds that all programs together have used, since the machine started, of the CPUs that
+// this process may use; what the host of a virtual machine took counts as well, programs of lower
+// priority do not. NaN where the system does not say.
+double machine_cpu_seconds();
+
 class Deadline {
  public:
   static Deadline after(double seconds);

@@ -65,17 +65,17 @@ std::string suggestion(const Schema& schema, std::string_view name) {
   return did_you_mean(name, names);
 }
 
-// Appends `text` broken at spaces so that lines end before column kWidth; `column` is where the
+// Appends `text` broken at spaces so that lines end before column `width`; `column` is where the
 // first line starts and `indent` where the others do.
-void append_wrapped(std::string& out, std::string_view text, size_t column, size_t indent) {
-  constexpr size_t kWidth = 100;
+void append_wrapped(std::string& out, std::string_view text, size_t column, size_t indent,
+                    size_t width) {
   bool first = true;
   while (!text.empty()) {
     const size_t end = std::min(text.find(' '), text.size());
     const std::string_view word = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (word.empty()) continue;
-    if (!first && column + 1 + word.size() > kWidth) {
+    if (!first && column + 1 + word.size() > width) {
       out += "\n" + std::string(indent, ' ');
       column = indent;
     } else if (!first) {
@@ -184,9 +184,24 @@ Schema& Schema::execution() {
   return *this;
 }
 
-Schema& Schema::later() {
-  if (keys_.empty()) bug("later() before the first config key");
-  keys_.back().unsaid = keys_.back().default_value;
+Schema& Schema::synonym(std::string word, std::string option) {
+  if (keys_.empty()) bug("synonym() before the first config key");
+  if (std::ranges::count(keys_.back().options, option) == 0) bug("no option " + in_quotes(option));
+  keys_.back().synonyms.emplace_back(std::move(word), std::move(option));
+  return *this;
+}
+
+Schema& Schema::holds_maps() {
+  if (keys_.empty()) bug("holds_maps() before the first config key");
+  keys_.back().holds_maps = true;
+  return *this;
+}
+
+Schema& Schema::rename(std::string_view name, std::string to) {
+  const auto key = std::ranges::find(keys_, name, &Key::name);
+  if (key == keys_.end()) bug("no config key " + in_quotes(name) + " to rename");
+  check_name(to);
+  key->aliases.insert(key->aliases.begin(), std::exchange(key->name, std::move(to)));
   return *this;
 }
 
@@ -242,7 +257,7 @@ const Key& Schema::at(std::string_view name) const {
   return *key;
 }
 
-std::string Schema::help() const {
+std::string Schema::help(size_t width) const {
   constexpr size_t kWidestName = 28;  // a longer one has a line of its own
   size_t widest = 0;
   for (const Key& key : keys_) {
@@ -258,14 +273,14 @@ std::string Schema::help() const {
     } else {
       out.append(before + indent - out.size(), ' ');
     }
-    append_wrapped(out, summary(key), indent, indent);
+    append_wrapped(out, summary(key), indent, indent, width);
     if (!key.aliases.empty()) {
       out.append(indent, ' ');
-      append_wrapped(out, "also " + join(key.aliases, ", "), indent, indent);
+      append_wrapped(out, "also " + join(key.aliases, ", "), indent, indent, width);
     }
     if (key.help.empty()) continue;
     out.append(indent, ' ');
-    append_wrapped(out, key.help, indent, indent);
+    append_wrapped(out, key.help, indent, indent, width);
   }
   return out;
 }
@@ -281,9 +296,10 @@ Config Config::part(const std::string& prefix, const Schema& schema) const {
 }
 
 const Value& Config::value(std::string_view name) const {
-  const auto found = values_.find(name);
-  if (found == values_.end()) bug("no config key " + in_quotes(name));
-  return found->second;
+  if (const auto found = values_.find(name); found != values_.end()) return found->second;
+  const Key* key = schema_.find(name);
+  if (key == nullptr) bug("no config key " + in_quotes(name));
+  return values_.find(key->name)->second;
 }
 
 namespace {
@@ -348,6 +364,15 @@ void Config::load_yaml_text(const std::string& yaml, const std::string& origin) 
     values[key.name] = parse_value(key, entry.text, at_line(origin, entry.line));
   }
   values_ = std::move(values);
+  for (const auto& [key, name] : names) loaded_.insert(key);
+}
+
+bool Config::is_overridden(std::string_view name) const {
+  return overridden_.contains(schema_.at(name).name);
+}
+
+bool Config::is_loaded(std::string_view name) const {
+  return loaded_.contains(schema_.at(name).name);
 }
 
 void Config::load_yaml_file(const std::string& path) {
@@ -359,11 +384,7 @@ std::string Config::text(std::string_view name) const { return yaml_scalar(value
 std::string Config::to_yaml() const {
   // Keys of one group stand together, where the first of them stands in the schema.
   std::vector<const Key*> rest;
-  for (const Key& key : schema_.keys()) {
-    // Nobody who reads the text may find another default than the value that is left out.
-    const bool unsaid = key.unsaid == value(key.name) && key.unsaid == key.default_value;
-    if (!unsaid) rest.push_back(&key);
-  }
+  for (const Key& key : schema_.keys()) rest.push_back(&key);
   std::string out;
   std::vector<std::string> open;  // groups the last line lies in
   while (!rest.empty()) {
@@ -395,7 +416,10 @@ std::string Config::sha256() const {
   Sha256 hash;
   for (const auto& [name, value] : values_) {  // in the order of names
     const Key& key = schema_.at(name);
-    if (!key.execution && key.unsaid != value) hash.update(name + ": " + canonical(value) + "\n");
+    if (key.execution) continue;
+    const bool names_the_schema = key.options.size() == 1;  // its default is what was asked for
+    if (!names_the_schema && value == key.default_value) continue;
+    hash.update(name + ": " + canonical(value) + "\n");
   }
   return hash.hex();
 }

@@ -11,9 +11,9 @@
 //
 // Keys are dotted names ("ppo.lr"); nested YAML maps are the same keys written as a tree. The
 // groups in front may be left out where only one key ends so. A key may have other names besides,
-// those of other libraries; it is written and hashed by its first one, and may be given by one of
-// them only. Every error is an Error(kUsage) of one line that names the key, the value, what was
-// expected, and the nearest known key where the key is unknown.
+// those of other libraries and of earlier versions; it is written and hashed by its first one, and
+// may be given by one of them only. Every error is an Error(kUsage) of one line that names the key,
+// the value, what was expected, and the nearest known key where the key is unknown.
 //
 // Thread safety: const members may be called from any thread.
 #pragma once
@@ -22,6 +22,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -45,8 +46,9 @@ struct Key {
   Range<double> number_range;
   std::vector<std::string> options;  // non-empty: one of these texts
   bool execution = false;  // how a run is carried out, not what it computes: left out of the hash
-  std::vector<std::string> aliases = {};  // other names, with the same groups in front
-  std::optional<Value> unsaid = {};  // a value that goes without saying: left out of hash and YAML
+  std::vector<std::string> aliases = {};                           // other names
+  std::vector<std::pair<std::string, std::string>> synonyms = {};  // of options: other, option
+  bool holds_maps = false;
 };
 
 // "integer from 1 to 9; default 3"
@@ -63,13 +65,17 @@ class Schema {
 
   // Tags the key added last as an execution key.
   Schema& execution();
-  // Tags the key added last as one that earlier versions did not have: where it keeps the default
-  // it has now, hash and YAML are theirs.
-  Schema& later();
   // Another name for the key added last.
   Schema& alias(const std::string& name);
+  // Another word for an option of the key added last.
+  Schema& synonym(std::string word, std::string option);
   // Adds all keys of another schema as "prefix.key", or as they are for an empty prefix.
   Schema& include(const std::string& prefix, const Schema& other);
+  // The text of the key added last may be given in YAML as a list of maps: [{a: 1, b: {c: 2}},
+  // {a: 3}] is the text "a=1 b.c=2; a=3".
+  Schema& holds_maps();
+  // Gives a key that is there already another name; the present one stays as an alias.
+  Schema& rename(std::string_view name, std::string to);
   // Changes the default of a key that is there already.
   Schema& set_default(std::string_view name, std::string_view text);
 
@@ -79,7 +85,7 @@ class Schema {
   const Key& at(std::string_view name) const;  // throws Error(kUsage) "did you mean"
 
   // One paragraph per key: name, type and range, default, help. For --help.
-  std::string help() const;
+  std::string help(size_t width = 100) const;  // in lines of so many columns
 
  private:
   Schema& add(Key key);
@@ -101,6 +107,7 @@ class Config {
 
   const Schema& schema() const { return schema_; }
 
+  // By any name of a key.
   int64_t get_integer(std::string_view name) const;
   double get_number(std::string_view name) const;
   bool get_boolean(std::string_view name) const;
@@ -119,10 +126,15 @@ class Config {
   void load_yaml_text(const std::string& yaml, const std::string& origin);
   void load_yaml_file(const std::string& path);
 
-  // Every key with its effective value, but for what goes without saying, as YAML that
-  // load_yaml_text() reads back to an equal config.
+  // Whether apply_override() set the key, whether a YAML text did.
+  bool is_overridden(std::string_view name) const;
+  bool is_loaded(std::string_view name) const;
+
+  // Every key with its effective value, as YAML that load_yaml_text() reads back to an equal
+  // config.
   std::string to_yaml() const;
-  // SHA-256 over the semantic keys and their values; independent of the order of the schema.
+  // SHA-256 over the semantic keys whose values are not the defaults; independent of the order of
+  // the schema, and the same when a key is added that nobody has set.
   std::string sha256() const;
 
  private:
@@ -130,6 +142,7 @@ class Config {
   Schema schema_;
   std::map<std::string, Value, std::less<>> values_;
   std::map<std::string, std::string, std::less<>> overridden_;  // by which name
+  std::set<std::string, std::less<>> loaded_;
 };
 
 }  // namespace flotilla

@@ -193,6 +193,9 @@ Value parse_value(const Key& key, std::string_view text, const std::string& wher
     if (std::find(key.options.begin(), key.options.end(), text) != key.options.end()) {
       return std::string(text);
     }
+    for (const auto& [word, option] : key.synonyms) {
+      if (word == text) return option;
+    }
     remark = did_you_mean(text, key.options);
   } else {
     const bool has_nul = text.find('\0') != text.npos;  // would end a path, and be no part of it

@@ -32,7 +32,7 @@ class Flattener : public YAML::EventHandler {
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
     if (prefixes_.empty()) return;  // an empty document
-    if (list_) fail(mark, "expected a value of the list, got nothing");
+    if (list_) fail(mark, "expected a value in the list, got nothing");
     if (!name_) fail(mark, "expected the name of a key, got nothing");
     const std::string name = take_name();
     const Key* key = schema_.find(name);
@@ -47,7 +47,7 @@ class Flattener : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
                 const std::string& value) override {
     if (prefixes_.empty()) fail(mark, "expected lines 'key: value', got " + in_quotes(value));
-    if (list_) return add_to_list(mark, value);
+    if (list_) return item_.empty() ? add_to_list(mark, value) : add_to_item(mark, value);
     if (!name_) return set_name(mark, value);
     std::string name = take_name();
     if (schema_.find(name) == nullptr && schema_.find(name + ".name") != nullptr) name += ".name";
@@ -61,7 +61,7 @@ class Flattener : public YAML::EventHandler {
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
                        YAML::EmitterStyle::value) override {
     if (prefixes_.empty()) fail(mark, "expected lines 'key: value', got a list");
-    if (list_) fail(mark, "expected a value of the list, got a list");
+    if (list_) fail(mark, "expected a value in the list, got a list");
     if (!name_) fail(mark, "expected the name of a key, got a list");
     const std::string name = take_name();
     const Key* key = schema_.find(name);
@@ -70,6 +70,7 @@ class Flattener : public YAML::EventHandler {
           std::holds_alternative<std::string>(key->default_value) && key->options.empty();
       if (!is_text) fail_value(expected(*key) + ", got a list");
       list_ = YamlEntry{name, "", name_line_};
+      of_maps_ = key->holds_maps;
       return;
     }
     check_not_group(name, "a list");
@@ -86,7 +87,8 @@ class Flattener : public YAML::EventHandler {
       prefixes_.emplace_back();
       return;
     }
-    if (list_) fail(mark, "expected a value of the list, got a map");
+    if (list_ && of_maps_) return begin_item(mark);
+    if (list_) fail(mark, "expected a value in the list, got a map");
     if (!name_) fail(mark, "expected the name of a key, got a map");
     const std::string name = take_name();
     const Key* key = schema_.find(name);
@@ -97,6 +99,7 @@ class Flattener : public YAML::EventHandler {
   }
 
   void OnMapEnd() override {
+    if (!item_.empty()) return item_.pop_back();
     const std::string prefix = prefixes_.back();
     prefixes_.pop_back();
     if (prefix.empty()) return;
@@ -107,8 +110,34 @@ class Flattener : public YAML::EventHandler {
   }
 
  private:
+  // A map of a list of them, or one within it.
+  void begin_item(const YAML::Mark& mark) {
+    if (item_.size() == kDeepest) fail(mark, "maps are nested too deeply");
+    if (item_.empty()) {
+      if (!list_->text.empty()) list_->text += ";";
+      item_.emplace_back();
+    } else if (item_name_) {
+      item_.push_back(*std::exchange(item_name_, std::nullopt) + ".");
+    } else {
+      fail(mark, "expected the name of a key, got a map");
+    }
+  }
+
+  void add_to_item(const YAML::Mark& mark, const std::string& word) {
+    if (word.find_first_of(" \t\n;") != word.npos) {
+      fail(mark, "a blank or ';' in " + in_quotes(word));
+    }
+    if (!item_name_) {
+      item_name_ = item_.back() + word;
+    } else {
+      list_->text += (list_->text.empty() ? "" : " ") + *item_name_ + "=" + word;
+      item_name_.reset();
+    }
+  }
+
   // [64, 64] is the text 64,64.
   void add_to_list(const YAML::Mark& mark, const std::string& value) {
+    if (of_maps_) fail(mark, "expected a map, got " + in_quotes(value));
     if (value.find(',') != value.npos) fail(mark, "a comma in a value of a list");
     list_->text += (list_->text.empty() ? "" : ",") + value;
   }
@@ -151,6 +180,9 @@ class Flattener : public YAML::EventHandler {
   std::map<std::string, int> seen_;  // keys and groups, and their lines
   std::vector<YamlEntry> entries_;
   std::optional<YamlEntry> list_;  // that is open
+  bool of_maps_ = false;           // what it may hold
+  std::vector<std::string> item_;  // prefixes of the maps that are open in it: "", "env."
+  std::optional<std::string> item_name_;
 };
 
 }  // namespace

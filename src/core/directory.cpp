@@ -92,8 +92,11 @@ std::vector<std::string> Directory::names() const {
   if (list == nullptr) cannot_read(path_, reason(errno));
   own.release();
   std::vector<std::string> names;
-  errno = 0;
-  while (const dirent* entry = ::readdir(list.get())) {
+  const auto next = [&list] {
+    errno = 0;  // every time: memory that was had in the end may leave an ENOMEM behind
+    return ::readdir(list.get());
+  };
+  while (const dirent* entry = next()) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
   }

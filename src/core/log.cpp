@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 #include <spdlog/logger.h>
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 
 namespace flotilla::log {
@@ -75,8 +77,39 @@ const char* name_of(Level level) {
   }
 }
 
+// What follows a break of a text line on a terminal stands below the message.
+constexpr size_t kMessageColumn = sizeof("12:03:04 warn  ") - 1;
+
+// On stderr, apart from the live line.
+class Sink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit Sink(bool json) : json_(json) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t formatted;
+    formatter_->format(message, formatted);
+    const std::string line(formatted.data(), formatted.size());
+    if (json_) {
+      say_data(line);
+    } else {
+      say_as_is(line, kMessageColumn);
+    }
+  }
+  void flush_() override {}
+
+ private:
+  const bool json_;
+};
+
+std::string level_word(Level level) {
+  const std::string word = fmt::format("{:<5}", name_of(level));
+  if (level == Level::warn) return coloured(Stream::kErr, Colour::kYellow, word);
+  return level == Level::err ? coloured(Stream::kErr, Colour::kRed, word) : word;
+}
+
 std::string text_line(Level level, std::string_view message, const Fields& fields) {
-  std::string line = fmt::format("{:<5} ", name_of(level));
+  std::string line = level_word(level) + ' ';
   append_escaped(line, message, false);
   for (const auto& [name, value] : fields) {
     line += ' ';
@@ -124,10 +157,9 @@ struct Settings {
 
 class Log {
  public:
-  Log() : logger_("flotilla", std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
-    const Settings settings;
+  explicit Log(const Settings& settings = {})
+      : json_(settings.format == "json"), logger_("flotilla", std::make_shared<Sink>(json_)) {
     const std::string& level = settings.level;
-    json_ = settings.format == "json";
     logger_.set_formatter(
         json_ ? std::make_unique<spdlog::pattern_formatter>(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ",%v)",
                                                             spdlog::pattern_time_type::utc)
@@ -148,8 +180,8 @@ class Log {
   }
 
  private:
+  const bool json_;
   spdlog::logger logger_;
-  bool json_ = false;
 };
 
 // Never destroyed: threads and static destructors may log until the very end.

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 
 namespace flotilla {
@@ -59,7 +60,8 @@ std::atomic<int> g_interrupts{0};
 std::atomic<unsigned> g_grace_s{0};
 std::atomic<const char*> g_notice{nullptr};
 
-void say(const char* text) {
+// For signal handlers.
+void write_now(const char* text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
 }
 
@@ -67,10 +69,15 @@ void say(const char* text) {
 void on_interrupt(int signal) {
   const int error = errno;
   if (g_interrupts.fetch_add(1) > 0) {
-    if (signal == SIGALRM) say("flotilla: interrupted, but did not end: stopped\n");
+    write_now(live_line_end());
+    if (signal == SIGALRM) write_now("flotilla: interrupted, but did not end: stopped\n");
     _exit(exit_status(ErrorCode::kInterrupted));
   }
-  if (const char* notice = g_notice.load()) say(notice);
+  if (const char* notice = g_notice.load()) {
+    const char* end = live_line_end();
+    write_now(*end == '\0' ? "\n" : end);  // behind the ^C that a terminal writes
+    write_now(notice);
+  }
   alarm(g_grace_s.load());
   errno = error;
 }

@@ -96,9 +96,34 @@ std::string counted(int64_t count, std::string_view noun) {
   return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
 }
 
+std::string grouped(int64_t number) {
+  std::string digits = std::to_string(number);
+  const int64_t first = number < 0 ? 1 : 0;
+  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > first; at -= 3) {
+    digits.insert(static_cast<size_t>(at), ",");
+  }
+  return digits;
+}
+
+std::string number_or_dash(const char* format, double number) {
+  return std::isfinite(number) ? fmt::format(fmt::runtime(format), number) : "-";
+}
+
+std::string rate(double per_second) {
+  if (!std::isfinite(per_second)) return "-";
+  if (per_second < 0.0995) return fmt::format("{:.2g}", per_second);
+  if (per_second < 9.995) return fmt::format("{:.2f}", per_second);
+  if (per_second < 99.95) return fmt::format("{:.1f}", per_second);
+  if (per_second < 99'999.5) return grouped(std::llround(per_second));
+  // 999.6 k would print as 1e+03 k.
+  return per_second < 999'500 ? fmt::format("{:.3g} k", per_second * 1e-3)
+                              : fmt::format("{:.3g} M", per_second * 1e-6);
+}
+
 std::string with_interval(double mean, double half_width) {
-  std::string text = fmt::format("{:.2f}", mean);
-  if (std::isfinite(half_width)) text += fmt::format(" +- {:.2f}", half_width);
+  std::string text = number_or_dash("{:.2f}", mean);
+  if (std::isfinite(mean) && std::isfinite(half_width))
+    text += fmt::format(" +- {:.2f}", half_width);
   return text;
 }
 

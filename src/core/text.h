@@ -22,7 +22,16 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 // "1 thread", "2 threads"
 std::string counted(int64_t count, std::string_view noun);
 
-// "2.41 +- 0.30"; without the interval where it is not known.
+// "1,234,560"
+std::string grouped(int64_t number);
+
+// A number in a fmt format such as "{:.2f}"; "-" where there is none yet.
+std::string number_or_dash(const char* format, double number);
+
+// How many in a second, with digits that mean something: "0.37", "12.4", "1,234", "312 k".
+std::string rate(double per_second);
+
+// "2.41 +- 0.30"; without the interval where it is not known, "-" where the mean is not.
 std::string with_interval(double mean, double half_width);
 
 std::string human_bytes(uint64_t bytes);  // "12.3 MiB"

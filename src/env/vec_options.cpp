@@ -29,6 +29,7 @@ Schema VecOptions::schema() {
               "where environments are stepped")
       .execution()
       .integer("num_envs", 1, {1, kMaxEnvs}, "environments stepped together")
+      .alias("n_envs")
       .integer("replicas", 1, {1, kMaxEnvs},
                "envs in a row that have the same random numbers, and differ by their actions alone")
       .integer("groups", 1, {0, kMaxGroups},

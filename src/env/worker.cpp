@@ -14,6 +14,7 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/refusal.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/env/worker_process.h"
 
 namespace flotilla {
@@ -151,6 +152,7 @@ std::vector<std::string> worker_arguments(int fd, size_t bytes, size_t control_o
 std::optional<int> run_if_worker(int argc, char** argv, const Registry& registry) {
   if (argc != 6 || std::strcmp(argv[1], kWorkerFlag) != 0) return std::nullopt;
   ::unsetenv(kWorkerVariable);
+  expect_live_line();
   int fd = 0, index = 0;
   size_t bytes = 0, control_offset = 0;
   if (!parse(argv[2], fd) || !parse(argv[3], bytes) || !parse(argv[4], control_offset) ||
@@ -161,7 +163,7 @@ std::optional<int> run_if_worker(int argc, char** argv, const Registry& registry
     return run_spawned(fd, bytes, control_offset, index, registry);
   } catch (const std::exception& exception) {
     const Error error = as_error(exception);
-    std::fprintf(stderr, "flotilla worker: %s\n", error.what());
+    say(fmt::format("flotilla worker: {}\n", error.what()));
     return exit_status(error);
   }
 }

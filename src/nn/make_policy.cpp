@@ -19,6 +19,11 @@ void require_one_of(const char* what, const std::string& word,
 }  // namespace
 
 std::unique_ptr<Policy> make_policy(const NetworkSpec& spec, const PolicyOptions& options) {
+  if (options.factory) {
+    std::unique_ptr<Policy> policy = options.factory(spec, options);
+    if (policy != nullptr) return policy;
+    throw Error(ErrorCode::kUsage, "the policy factory made no policy");
+  }
   require_one_of("policy", options.kind, {"auto", "fused", "torch"});
   require_one_of("device", options.device, {"cpu", "cuda"});
   fused::kernels();  // a wrong FLOTILLA_KERNEL is refused here: the loss needs kernels in any case

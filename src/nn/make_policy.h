@@ -1,6 +1,7 @@
 // Which kernel carries out a network.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -8,11 +9,17 @@
 
 namespace flotilla {
 
+struct PolicyOptions;
+// A policy of a user's own for a network. It honours of the options what it can.
+using PolicyFactory =
+    std::function<std::unique_ptr<Policy>(const NetworkSpec& spec, const PolicyOptions& options)>;
+
 struct PolicyOptions {
   std::string kind = "auto";   // auto | fused | torch
   std::string device = "cpu";  // cpu | cuda; cuda is torch's
   int parts = 1;               // threads that may act at once
   uint64_t seed = 0;           // of the initial parameters
+  PolicyFactory factory = {};  // makes the policy instead, whatever `kind` says
 };
 
 // auto: fused where it applies, else torch. Throws Error(kUsage) that says why when the kind asked

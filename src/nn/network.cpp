@@ -113,14 +113,13 @@ Schema NetworkSpec::schema() {
       .boolean("shared", false, "actor and critic share the hidden layers")
       .choice("init", "orthogonal", {"orthogonal", "default"},
               "first parameters: orthogonal matrices, or uniform in +-1/sqrt(inputs)")
-      .number("log_std", 0, {-10, 2}, "first log of the deviation of a continuous action")
-      .alias("log_std_init")
+      .number("log_std_init", 0, {-10, 2}, "first log of the std of a continuous action")
+      .alias("log_std")
       .boolean("squash", false, "continuous actions by tanh over their bounds instead of clipping")
-      .boolean("normalise_obs", false, "observations by their running mean and deviation")
-      .alias("normalize_obs")
+      .boolean("normalize_obs", false, "observations by their running mean and std")
+      .alias("normalise_obs")
       .choice("precision", "fp32", {"fp32", "bf16"},
-              "of the factors in products of hidden layers; bf16 is for the fused policy")
-      .later();
+              "of the factors in products of hidden layers; bf16 is for the fused policy");
   return schema;
 }
 
@@ -135,9 +134,9 @@ NetworkSpec NetworkSpec::from(const Config& config, const std::string& prefix, c
   spec.init = config.get_text(prefix + "init") == "default" ? Init::kDefault : Init::kOrthogonal;
   spec.action = env.action;
   spec.has_mask = env.masked();
-  spec.log_std = config.get_number(prefix + "log_std");
+  spec.log_std = config.get_number(prefix + "log_std_init");
   spec.squash = config.get_boolean(prefix + "squash");
-  spec.normalise_obs = config.get_boolean(prefix + "normalise_obs");
+  spec.normalise_obs = config.get_boolean(prefix + "normalize_obs");
   spec.precision =
       config.get_text(prefix + "precision") == "bf16" ? Precision::kBf16 : Precision::kFp32;
   if (spec.squash) require_squashable(prefix + "squash", env);
@@ -150,9 +149,9 @@ Config NetworkSpec::to_config() const {
   config.set("activation", activation == Activation::kRelu ? "relu" : "tanh");
   config.set("shared", shared ? "true" : "false");
   config.set("init", init == Init::kDefault ? "default" : "orthogonal");
-  config.set("log_std", fmt::to_string(log_std));
+  config.set("log_std_init", fmt::to_string(log_std));
   config.set("squash", squash ? "true" : "false");
-  config.set("normalise_obs", normalise_obs ? "true" : "false");
+  config.set("normalize_obs", normalise_obs ? "true" : "false");
   config.set("precision", precision == Precision::kBf16 ? "bf16" : "fp32");
   return config;
 }

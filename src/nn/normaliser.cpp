@@ -31,6 +31,12 @@ std::vector<double> read(Reader& reader, const char* tag, size_t count) {
   return numbers;
 }
 
+void require_in_range(double count, std::span<const double> squares) {
+  bool in_range = std::isfinite(count) && count >= 0;
+  for (const double x : squares) in_range = in_range && x >= 0;
+  if (!in_range) throw Error(ErrorCode::kData, "a normaliser's count or squares are out of range");
+}
+
 }  // namespace
 
 RunningMoments::RunningMoments(size_t columns) : mean_(columns), squares_(columns) {}
@@ -89,16 +95,38 @@ void RunningMoments::load(Reader& reader) {
   const double count = reader.f64("count");
   std::vector<double> mean = read(reader, "mean", columns());
   std::vector<double> squares = read(reader, "squares", columns());
-  bool in_range = std::isfinite(count) && count >= 0;
-  for (const double x : squares) in_range = in_range && x >= 0;
-  if (!in_range) throw Error(ErrorCode::kData, "a normaliser's count or squares are out of range");
+  require_in_range(count, squares);
   count_ = count;
   mean_ = std::move(mean);
   squares_ = std::move(squares);
 }
 
+std::vector<double> RunningMoments::numbers() const {
+  std::vector<double> all = {count_};
+  all.insert(all.end(), mean_.begin(), mean_.end());
+  all.insert(all.end(), squares_.begin(), squares_.end());
+  return all;
+}
+
+void RunningMoments::set_numbers(std::span<const double> numbers) {
+  const auto is_finite = [](double x) { return std::isfinite(x); };
+  if (numbers.size() != 1 + 2 * columns() || !std::ranges::all_of(numbers, is_finite)) {
+    throw Error(ErrorCode::kData, "a normaliser's moments are not finite, or not as many");
+  }
+  const auto squares = numbers.subspan(1 + columns());
+  require_in_range(numbers[0], squares);
+  count_ = numbers[0];
+  std::ranges::copy(numbers.subspan(1, columns()), mean_.begin());
+  std::ranges::copy(squares, squares_.begin());
+}
+
 void ObsNormaliser::load(Reader& reader) {
   moments_.load(reader);
+  refresh();
+}
+
+void ObsNormaliser::set_moments(RunningMoments moments) {
+  moments_ = std::move(moments);
   refresh();
 }
 

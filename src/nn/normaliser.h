@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "flotilla/core/serial.h"
@@ -27,6 +28,11 @@ class RunningMoments {
   // Rows that are not valid are passed over; `valid` may be null.
   void add(const float* rows, size_t count, const uint8_t* valid);
   void add(const uint8_t* rows, size_t count, const uint8_t* valid);
+
+  // The count, the means and the sums of squares: for a file.
+  std::vector<double> numbers() const;
+  // Throws Error(kData) for what numbers() of as many columns cannot have been.
+  void set_numbers(std::span<const double> numbers);
 
   void save(Writer& writer) const;
   void load(Reader& reader);
@@ -56,6 +62,7 @@ class ObsNormaliser {
 
   void save(Writer& writer) const { moments_.save(writer); }
   void load(Reader& reader);
+  void set_moments(RunningMoments moments);
   // Normalises by these from now on, without the moments they came from: for acting, not for going
   // on with training. REQUIRES: one of each per column.
   void set(std::span<const float> mean, std::span<const float> scale);
@@ -74,6 +81,8 @@ class RewardNormaliser {
   // Takes in one rollout of [steps][num_envs] rows; an episode's end sets its return to zero.
   void update(int steps, const float* reward, const uint8_t* ended, const uint8_t* valid);
   float scale() const;
+  const RunningMoments& moments() const { return moments_; }
+  void set_moments(RunningMoments moments) { moments_ = std::move(moments); }
   static constexpr float kClip = 10;
 
   void save(Writer& writer) const;

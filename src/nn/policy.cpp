@@ -1,11 +1,52 @@
 #include "flotilla/nn/policy.h"
 
+#include <fmt/format.h>
+
 #include "flotilla/core/error.h"
 
 namespace flotilla {
 
 ActingPolicy::ActingPolicy(const NetworkSpec& spec)
     : spec_(spec), obs_normaliser_(static_cast<size_t>(spec.inputs)) {}
+
+Action ActingPolicy::predict(std::span<const float> obs, const PredictOptions& options) const {
+  if (spec_.obs_type == ObsType::kUint8) {
+    throw Error(ErrorCode::kUsage, "obs: this policy reads bytes, not floats");
+  }
+  return predict_row(std::as_bytes(obs), options);
+}
+
+Action ActingPolicy::predict(std::span<const uint8_t> obs, const PredictOptions& options) const {
+  if (spec_.obs_type == ObsType::kUint8) return predict_row(std::as_bytes(obs), options);
+  const std::vector<float> floats(obs.begin(), obs.end());
+  return predict_row(std::as_bytes(std::span(floats)), options);
+}
+
+Action ActingPolicy::predict_row(std::span<const std::byte> obs,
+                                 const PredictOptions& options) const {
+  const size_t bytes = spec_.obs_type == ObsType::kUint8 ? 1 : sizeof(float);
+  if (obs.size() != static_cast<size_t>(spec_.inputs) * bytes) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("obs: expected {} numbers, got {}", spec_.inputs, obs.size() / bytes));
+  }
+  const std::string refusal =
+      mask_refusal(spec_.action.choices, spec_.has_mask, options.action_masks);
+  if (!refusal.empty()) throw Error(ErrorCode::kUsage, refusal);
+  const auto choose = [&]<class Number>(std::vector<Number> action) {
+    std::vector<Number> latent(action.size());
+    act(0,
+        {.count = 1,
+         .obs = obs.data(),
+         .mask = options.action_masks.empty() ? nullptr : options.action_masks.data(),
+         .action = std::as_writable_bytes(std::span(action)).data(),
+         .latent = std::as_writable_bytes(std::span(latent)).data()},
+        {.seed = options.seed, .step = options.step, .greedy = options.deterministic});
+    return Action(std::move(action));
+  };
+  const size_t dims = spec_.action.dims();
+  if (spec_.action.is_box()) return choose(std::vector<float>(dims));
+  return choose(std::vector<int32_t>(dims));
+}
 
 void require_host(Memory memory) {
   if (memory == Memory::kHost) return;

@@ -27,6 +27,7 @@
 #include <variant>
 
 #include "flotilla/core/thread_pool.h"
+#include "flotilla/inference/inference.h"
 #include "flotilla/nn/network.h"
 #include "flotilla/nn/normaliser.h"
 #include "flotilla/nn/parameters.h"
@@ -162,7 +163,15 @@ class ActingPolicy {
   virtual void act(int part, const ActRows& rows, const Draw& draw) const = 0;
   virtual void value(int part, const std::byte* obs, int count, float* out) const = 0;
 
+  // The action for one observation, as act() chooses it for the first env, in part 0. Bytes are
+  // taken for observations of floats, too. Throws Error(kUsage) for what does not fit the policy.
+  Action predict(std::span<const float> obs, const PredictOptions& options = {}) const;
+  Action predict(std::span<const uint8_t> obs, const PredictOptions& options = {}) const;
+
   const ObsNormaliser& obs_normaliser() const { return obs_normaliser_; }
+
+ private:
+  Action predict_row(std::span<const std::byte> obs, const PredictOptions& options) const;
 
  protected:
   const NetworkSpec spec_;

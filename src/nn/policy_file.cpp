@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <limits>
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
@@ -15,7 +16,10 @@ namespace {
 constexpr const char* kFormat = "flotilla policy 1";
 constexpr const char* kMean = "obs_normaliser.mean";
 constexpr const char* kScale = "obs_normaliser.scale";
+constexpr const char* kObsMoments = "obs_normaliser.moments";
+constexpr const char* kRewardMoments = "reward_normaliser.moments";
 constexpr const char* kKnowledge = "env.knowledge";
+constexpr int64_t kMaxInputs = 1 << 20;
 
 [[noreturn]] void refuse(const TensorFile& file, const std::string& why) {
   throw Error(ErrorCode::kData, file.origin + ": " + why);
@@ -30,6 +34,70 @@ T number_in(const TensorFile& file, const char* key) {
     refuse(file, fmt::format("{} is {}, not a number", key, in_quotes(text)));
   }
   return number;
+}
+
+// As ActionSpace::describe() writes them; the bounds of a box are tensors.
+ActionSpace actions_in(const TensorFile& file) {
+  const std::string& text = file.find_metadata("action");
+  if (text.starts_with("Box(")) {
+    return ActionSpace::box(file.floats("action.low"), file.floats("action.high"));
+  }
+  ActionSpace space;
+  if (text.starts_with("MultiDiscrete(")) space.kind = ActionKind::kMultiDiscrete;
+  for (size_t at = text.find('('); at != text.npos; at = text.find(',', at + 1)) {
+    const char* end = text.data() + text.size();
+    const char* number = text.data() + at + 1;
+    if (number != end && *number == ' ') ++number;
+    int choices = 0;
+    std::from_chars(number, end, choices);
+    space.choices.push_back(choices);
+  }
+  if (space.choices.empty() || space.describe() != text) {
+    refuse(file, "has actions " + in_quotes(text));
+  }
+  return space;
+}
+
+// The matrix of a layer.
+const StoredTensor& weights_in(const TensorFile& file, const std::string& name) {
+  const StoredTensor& weights = file.find(name + ".weight");
+  if (weights.shape.size() == 2 && weights.shape[1] > 0 && weights.shape[1] <= kMaxInputs) {
+    return weights;
+  }
+  refuse(file, "'" + weights.name + "' has a shape that no network has");
+}
+
+// What the file says of its environment: enough to act.
+EnvSpec env_in(const PolicyFile& file) {
+  const TensorFile& tensors = file.tensors;
+  const bool shared = tensors.holds("trunk.0.weight");
+  const StoredTensor& first = weights_in(tensors, shared ? "trunk.0" : "actor.0");
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EnvSpec env;
+  env.name = file.origin.env;
+  env.obs = ObsSpace::float32({static_cast<int>(first.shape[1])}, -kInfinity, kInfinity);
+  env.action = actions_in(tensors);
+  env.has_mask = tensors.find_metadata("masked") == "true";
+  try {
+    env.validate();
+  } catch (const Error& error) {
+    refuse(tensors, error.what());
+  }
+  return env;
+}
+
+// Before memory is taken for it: that first layer and output have the sizes of their tensors, which
+// are there.
+void require_backed(const TensorFile& file, const NetworkSpec& network) {
+  const std::string first = network.shared ? "trunk.0" : "actor.0";
+  const std::string head = "actor." + std::to_string(network.shared ? 0 : network.hidden.size());
+  int64_t outputs = static_cast<int64_t>(network.action.low.size());
+  for (const int choices : network.action.choices) outputs += choices;
+  if (weights_in(file, first).shape[0] == network.hidden.front() &&
+      weights_in(file, head).shape[0] == outputs) {
+    return;
+  }
+  refuse(file, "its network and actions do not fit its tensors");
 }
 
 // The tensors that `wanted` names. Throws Error(kData) for a missing one or another shape.
@@ -88,6 +156,12 @@ std::string encode_policy(const Policy& policy, const EnvSpec& env, const Policy
     const size_t columns = normaliser.moments().columns();
     file.tensors.push_back(store(kMean, std::span(normaliser.mean(), columns)));
     file.tensors.push_back(store(kScale, std::span(normaliser.scale(), columns)));
+    const std::vector<double> moments = normaliser.moments().numbers();
+    file.tensors.push_back(store(kObsMoments, std::span(moments)));
+  }
+  if (const RunningMoments& reward = policy.reward_normaliser().moments(); reward.count() > 0) {
+    const std::vector<double> moments = reward.numbers();
+    file.tensors.push_back(store(kRewardMoments, std::span(moments)));
   }
   if (!origin.knowledge.empty()) {
     const auto* bytes = reinterpret_cast<const uint8_t*>(origin.knowledge.data());
@@ -135,10 +209,71 @@ void require_fit(const PolicyFile& file, const EnvSpec& env) {
   refuse(file.tensors, fmt::format("is a policy of '{}' with {}", env.name, difference));
 }
 
+void require_same_spaces(const PolicyFile& file, const EnvSpec& env) {
+  const std::string& action = file.tensors.find_metadata("action");
+  if (action != env.action.describe()) {
+    refuse(file.tensors, fmt::format("has actions {}, those of '{}' are {}", in_quotes(action),
+                                     env.name, env.action.describe()));
+  }
+  const bool masked = file.tensors.find_metadata("masked") == "true";
+  if (masked != env.masked()) {
+    refuse(file.tensors, fmt::format("{} masks of actions, '{}' {}", masked ? "needs" : "has no",
+                                     env.name, masked ? "has none" : "has"));
+  }
+  const bool shared = file.tensors.holds("trunk.0.weight");
+  const Tensor first = file.tensors.tensor(shared ? "trunk.0.weight" : "actor.0.weight");
+  const auto inputs = static_cast<int>(env.obs.elements());
+  if (first.shape.size() == 2 && first.shape[1] != inputs) {
+    refuse(file.tensors, fmt::format("is for observations of {} numbers, those of '{}' have {}",
+                                     first.shape[1], env.name, inputs));
+  }
+}
+
+Config network_config(const PolicyFile& file) {
+  Config config(NetworkSpec::schema());
+  config.load_yaml_text(file.tensors.find_metadata("network"), file.tensors.origin);
+  return config;
+}
+
+void start_from(const PolicyFile& file, const EnvSpec& env, Policy& policy) {
+  require_same_spaces(file, env);
+  load_policy(file, policy);
+  const auto moments_in = [&file](const char* name, size_t columns) {
+    RunningMoments moments(columns);
+    try {
+      moments.set_numbers(file.tensors.doubles(name));
+    } catch (const Error& error) {
+      refuse(file.tensors, fmt::format("'{}': {}", name, error.what()));
+    }
+    return moments;
+  };
+  ObsNormaliser& obs = policy.obs_normaliser();
+  if (policy.spec().normalise_obs) {
+    if (!file.tensors.holds(kObsMoments)) {
+      refuse(file.tensors,
+             "is of an earlier version, without the moments of observations that "
+             "training goes on from");
+    }
+    obs.set_moments(moments_in(kObsMoments, obs.moments().columns()));
+  }
+  if (file.tensors.holds(kRewardMoments)) {
+    policy.reward_normaliser().set_moments(moments_in(kRewardMoments, 1));
+  }
+}
+
 std::unique_ptr<Policy> make_policy(const PolicyFile& file, const EnvSpec& env,
-                                    const PolicyOptions& options) {
-  require_fit(file, env);
+                                    const PolicyOptions& options, Fit fit) {
+  if (fit == Fit::kSameEnv) require_fit(file, env);
+  if (fit == Fit::kSameSpaces) require_same_spaces(file, env);
   auto policy = make_policy(network_in(file, env), options);
+  load_policy(file, *policy);
+  return policy;
+}
+
+std::unique_ptr<Policy> make_policy(const PolicyFile& file, const PolicyOptions& options) {
+  const NetworkSpec network = network_in(file, env_in(file));
+  require_backed(file.tensors, network);
+  auto policy = make_policy(network, options);
   load_policy(file, *policy);
   return policy;
 }

@@ -37,11 +37,23 @@ PolicyFile read_policy_file(const std::string& path);
 // those of `env`.
 void require_fit(const PolicyFile& file, const EnvSpec& env);
 
+// The same for what another environment, or one with other settings, can do without.
+void require_same_spaces(const PolicyFile& file, const EnvSpec& env);
+
 // A policy that acts as the one that was written did.
+enum class Fit : uint8_t { kSameEnv, kSameSpaces };
 std::unique_ptr<Policy> make_policy(const PolicyFile& file, const EnvSpec& env,
-                                    const PolicyOptions& options);
+                                    const PolicyOptions& options, Fit fit = Fit::kSameEnv);
+// The same without the environment, of what the file says: for programs that have observations from
+// elsewhere. It takes observations as floats, also where the environment shows bytes.
+std::unique_ptr<Policy> make_policy(const PolicyFile& file, const PolicyOptions& options = {});
 // The same for one that is there. Throws Error(kData), and changes nothing, where its network is
 // another one.
 void load_policy(const PolicyFile& file, Policy& policy);
+// A warm start: the parameters and the normalisers, with which the training of `policy` goes on in
+// an environment with the same spaces. Throws Error(kData) where they do not fit.
+void start_from(const PolicyFile& file, const EnvSpec& env, Policy& policy);
+// The keys of NetworkSpec::schema() with the file's values.
+Config network_config(const PolicyFile& file);
 
 }  // namespace flotilla

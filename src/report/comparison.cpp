@@ -134,10 +134,12 @@ std::vector<RunGroup> groups_of(const std::vector<RunData>& data,
   return groups;
 }
 
-std::optional<bool> same_hash(const std::vector<RunFacts>& runs) {
+// Earlier versions had other names for keys, so other hashes for the same settings.
+std::optional<bool> same_hash(const std::vector<RunFacts>& runs, const SettingsReport& settings) {
   if (std::ranges::any_of(runs, [](const RunFacts& run) { return run.config_sha256.empty(); })) {
     return std::nullopt;
   }
+  if (settings.known == runs.size() && settings.semantic.empty()) return true;
   return std::ranges::all_of(
       runs, [&](const RunFacts& run) { return run.config_sha256 == runs[0].config_sha256; });
 }
@@ -247,7 +249,7 @@ Comparison compare(const std::vector<RunData>& runs, std::optional<double> score
   }
   result.groups = groups_of(runs, result.runs);
   result.settings = compare_settings(runs);
-  result.same_config_sha256 = same_hash(result.runs);
+  result.same_config_sha256 = same_hash(result.runs, result.settings);
   result.warnings = warnings_of(result.runs);
   return result;
 }

@@ -110,7 +110,7 @@ std::vector<Column> columns_for(const std::vector<RunFacts>& runs) {
   return columns;
 }
 
-std::string table_of(const Comparison& comparison) {
+std::string table_of(const Comparison& comparison, size_t width) {
   const std::vector<Column> columns = columns_for(comparison.runs);
   std::vector<std::vector<std::string>> rows = {{"run", "env", "algo", "backend"}};
   for (const Column& column : columns) rows[0].emplace_back(column.header);
@@ -128,7 +128,7 @@ std::string table_of(const Comparison& comparison) {
       rows.back().push_back(mean_cell(comparison.runs, group, column));
     }
   }
-  return text_table(rows);
+  return text_table(rows, width);
 }
 
 // Names of runs; groups that are among them as a whole by their own name.
@@ -162,11 +162,11 @@ std::string settings_text(const Comparison& comparison) {
   const size_t different = settings.semantic.size() + settings.execution.size();
   std::string text;
   if (settings.known < 2) {
-    text = "settings: known of fewer than two runs\n";
+    text = "config: known of fewer than two runs\n";
   } else if (different == 0) {
-    text = fmt::format("settings: equal, {} keys", settings.equal);
+    text = fmt::format("config: equal, {} keys", settings.equal);
   } else {
-    text = fmt::format("settings: {} keys equal, {} {}", settings.equal, different,
+    text = fmt::format("config: {} keys equal, {} {}", settings.equal, different,
                        different == 1 ? "differs" : "differ");
   }
   if (settings.known >= 2) {
@@ -176,7 +176,7 @@ std::string settings_text(const Comparison& comparison) {
                                                         : "different");
   }
   if (settings.known >= 2 && !settings.unknown.empty()) {
-    text += fmt::format("settings are not known of {}\n", names_of(comparison, settings.unknown));
+    text += fmt::format("the config is not known of {}\n", names_of(comparison, settings.unknown));
   }
   add_differences(text, comparison, settings.semantic, "differ, and can change the result");
   add_differences(text, comparison, settings.execution, "differ in how the run is carried out");
@@ -250,21 +250,6 @@ Json differences_json(const Comparison& comparison, const std::vector<Difference
 
 }  // namespace
 
-std::string text_table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths(rows.empty() ? 0 : rows[0].size(), 0);
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line = fmt::format("{:<{}}", row[0], widths[0]);
-    for (size_t i = 1; i < row.size(); ++i) line += fmt::format("  {:>{}}", row[i], widths[i]);
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
-
 std::string short_number(double value) {
   constexpr std::array<std::pair<double, const char*>, 4> kUnits = {
       {{1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {1e3, " k"}}};
@@ -282,8 +267,8 @@ std::string short_time(double seconds) {
   return fmt::format("{:.2f} h", seconds / 3600);
 }
 
-std::string to_text(const Comparison& comparison) {
-  std::string text = table_of(comparison) + "\n";
+std::string to_text(const Comparison& comparison, size_t width) {
+  std::string text = table_of(comparison, width) + "\n";
   if (!comparison.groups.empty()) {
     text += "rows of several seeds or runs: mean +- standard deviation\n";
   }

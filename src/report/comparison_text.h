@@ -6,15 +6,13 @@
 
 #include "flotilla/core/json.h"
 #include "flotilla/report/comparison.h"
+#include "flotilla/report/text_table.h"
 
 namespace flotilla {
 
-std::string to_text(const Comparison& comparison);
+// In lines of at most `width` columns where the table is concerned; 0: any number.
+std::string to_text(const Comparison& comparison, size_t width = 0);
 Json to_json(const Comparison& comparison);
-
-// Rows of cells in columns, the first row being the header: the first column to the left, the
-// others to the right. REQUIRES: rows of the same size.
-std::string text_table(const std::vector<std::vector<std::string>>& rows);
 
 // Three digits and a suffix: "312 k", "1.05 M", "47.3".
 std::string short_number(double value);

@@ -11,6 +11,7 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/text.h"
+#include "flotilla/report/settings_report.h"
 
 namespace flotilla {
 namespace {
@@ -62,7 +63,7 @@ RunData read_directory(const std::string& path) {
     run.metrics = parse_metrics(text, origin);
   });
   read(kConfig, kLargestConfig, [&run](const std::string& text, const std::string& origin) {
-    run.settings = parse_settings(text, origin);
+    run.settings = in_present_names(parse_settings(text, origin));
   });
   return run;
 }

@@ -7,7 +7,7 @@
 
 namespace flotilla {
 
-using Settings = std::map<std::string, std::string>;  // "ppo.lr" and "0.002"
+using Settings = std::map<std::string, std::string>;  // "ppo.gamma" and "0.98"
 
 // A YAML file of maps; a list is one text, its parts with commas between them. Throws Error(kData)
 // that names the line.

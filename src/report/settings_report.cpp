@@ -10,24 +10,41 @@ namespace {
 
 constexpr const char* kNotSet = "(not set)";
 
-// The engine's own; those of an environment are all semantic.
+// The engine's own keys, without those of an environment, which are all semantic.
+const Schema& engine_schema() {
+  static const Schema schema = [] {
+    EnvType any;
+    any.name = "any";
+    return RunConfig::schema(any);
+  }();
+  return schema;
+}
+
 std::set<std::string> execution_keys() {
   std::set<std::string> names;
-  EnvType any;
-  any.name = "any";
-  const Schema schema = RunConfig::schema(any);
-  for (const Key& key : schema.keys()) {
+  for (const Key& key : engine_schema().keys()) {
     if (key.execution) names.insert(key.name);
   }
   return names;
+}
+
+const Settings& defaults() {
+  static const Settings defaults = parse_settings(Config(engine_schema()).to_yaml(), "defaults");
+  return defaults;
+}
+
+// A run of an earlier version has none of the keys that came later: it did what their defaults do.
+std::string value_in(const Settings& settings, const std::string& key) {
+  if (const auto found = settings.find(key); found != settings.end()) return found->second;
+  const auto found = defaults().find(key);
+  return found == defaults().end() || key == "env.name" ? kNotSet : found->second;
 }
 
 Difference values_of(const std::string& key, const std::vector<RunData>& runs) {
   Difference difference{.key = key};
   for (size_t i = 0; i < runs.size(); ++i) {
     if (runs[i].settings.empty()) continue;
-    const auto found = runs[i].settings.find(key);
-    const std::string value = found == runs[i].settings.end() ? kNotSet : found->second;
+    const std::string value = value_in(runs[i].settings, key);
     auto same = std::ranges::find(difference.values, value,
                                   &std::pair<std::string, std::vector<size_t>>::first);
     if (same == difference.values.end()) {
@@ -40,6 +57,18 @@ Difference values_of(const std::string& key, const std::vector<RunData>& runs) {
 }
 
 }  // namespace
+
+Settings in_present_names(const Settings& settings) {
+  Settings present;
+  for (const auto& [name, value] : settings) {
+    const auto is_called_so = [&name = name](const Key& key) {
+      return std::ranges::count(key.aliases, name) > 0;
+    };
+    const auto key = std::ranges::find_if(engine_schema().keys(), is_called_so);
+    present[key == engine_schema().keys().end() ? name : key->name] = value;
+  }
+  return present;
+}
 
 SettingsReport compare_settings(const std::vector<RunData>& runs) {
   SettingsReport report;
@@ -63,10 +92,12 @@ SettingsReport compare_settings(const std::vector<RunData>& runs) {
 }
 
 bool differ_by_seed_alone(const Settings& a, const Settings& b) {
-  Settings first = a, second = b;
-  first.erase("seed");
-  second.erase("seed");
-  return !a.empty() && first == second;
+  Settings both = a;
+  both.insert(b.begin(), b.end());
+  both.erase("seed");
+  return !a.empty() && !b.empty() && std::ranges::all_of(both, [&](const auto& setting) {
+    return value_in(a, setting.first) == value_in(b, setting.first);
+  });
 }
 
 }  // namespace flotilla

@@ -25,6 +25,9 @@ struct SettingsReport {
   size_t known = 0;                             // the others
 };
 
+// Keys that had other names in earlier versions, by those they have now.
+Settings in_present_names(const Settings& settings);
+
 SettingsReport compare_settings(const std::vector<RunData>& runs);
 
 // Whether nothing but the seed is different.

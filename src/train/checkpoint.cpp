@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 
 #include "flotilla/core/log.h"
@@ -71,6 +70,18 @@ std::string read_checked(const Directory& folder, const char* name, const Checkp
 
 std::string name_of(int64_t step) { return kPrefix + std::to_string(step); }
 
+// What is being written or deleted, with the id of the run in its name: a crash may leave it in any
+// state, and still it is known whose it is.
+std::string part_of_run(int64_t step, const std::string& run_id) {
+  return name_of(step) + (run_id.empty() ? "" : "." + run_id) + kPart;
+}
+
+bool is_part_of_run(const std::string& name, const std::string& run_id) {
+  const std::string end = "." + run_id + kPart;
+  return !run_id.empty() && name.ends_with(end) &&
+         step_in(name.substr(0, name.size() - end.size()));
+}
+
 // Whether it held nothing but files of a checkpoint, and is gone.
 bool remove_folder(const Directory& all, const std::string& name) {
   try {
@@ -106,13 +117,17 @@ Tensors matching(const TensorFile& file, const Tensors& wanted) {
 }  // namespace
 
 Checkpoint take_checkpoint(const Trainer& trainer, const RunConfig& run,
-                           const std::optional<BestEvaluation>& best, const std::string& run_id) {
+                           const std::optional<BestEvaluation>& best, const std::string& run_id,
+                           const PhaseStart& phase) {
   const EnvSpec& env = trainer.env_spec();
-  Checkpoint checkpoint{
-      .step = trainer.progress().steps, .model = {}, .optimizer = {}, .state = {}};
+  Checkpoint checkpoint{.step = trainer.progress().steps,
+                        .run_id = run_id,
+                        .model = {},
+                        .optimizer = {},
+                        .state = {}};
   checkpoint.model = encode_policy(trainer.policy(), env,
                                    {.env = env.name,
-                                    .env_config = run.env_config.to_yaml(),
+                                    .env_config = trainer.run().env_config.to_yaml(),
                                     .time_limit = run.vec.time_limit,
                                     .seed = run.seed,
                                     .sampled = !run.eval.deterministic,
@@ -130,6 +145,7 @@ Checkpoint take_checkpoint(const Trainer& trainer, const RunConfig& run,
                                    .version = kVersionLine,
                                    .run_id = run_id,
                                    .best = best,
+                                   .phase = phase,
                                    .files = {{kModel, sha256_hex(checkpoint.model)},
                                              {kOptimizer, sha256_hex(checkpoint.optimizer)}},
                                    .run = writer.buffer()});
@@ -156,7 +172,8 @@ std::string Checkpoints::state_path(int64_t step) const { return path(step) + "/
 
 void Checkpoints::write(const Checkpoint& checkpoint, bool sync) const {
   const Directory all = run_.make_folder(kFolder);
-  const std::string name = name_of(checkpoint.step), part = name + kPart;
+  const std::string name = name_of(checkpoint.step),
+                    part = part_of_run(checkpoint.step, checkpoint.run_id);
   remove_folder(all, part);
   try {
     const Directory folder = all.make_folder(part);
@@ -185,12 +202,17 @@ std::vector<int64_t> Checkpoints::steps() const {
 void Checkpoints::require_writable() const { all().require_writable(); }
 
 bool Checkpoints::remove(int64_t step, const std::string& run_id) const {
+  const Directory folders = all();
   try {
-    if (read_state(step).run_id != run_id) return false;
+    if (require_whole(step).run_id != run_id) return false;
+    if (folders.folder(name_of(step)).names().size() != 3) return false;  // and something of others
+    // Renamed first: a crash on the way leaves no half of a checkpoint.
+    const std::string part = part_of_run(step, run_id);
+    folders.rename(name_of(step), part);
+    return remove_folder(folders, part);
   } catch (const Error&) {
     return false;
   }
-  return remove_folder(all(), name_of(step));
 }
 
 void Checkpoints::prune(int keep, const std::vector<int64_t>& spared, const std::string& run_id) {
@@ -205,11 +227,8 @@ void Checkpoints::prune(int keep, const std::vector<int64_t>& spared, const std:
 void Checkpoints::cut(int64_t step, const std::string& run_id) const {
   const Directory folders = all();
   for (const std::string& name : folders.names()) {
-    const std::string whole =
-        name.substr(0, name.size() - std::min(name.size(), std::strlen(kPart)));
-    const bool part = name.ends_with(kPart) && step_in(whole);
     const auto found = step_in(name);
-    if (part && !remove_folder(folders, name)) set_aside(folders, name);
+    if (is_part_of_run(name, run_id) && !remove_folder(folders, name)) set_aside(folders, name);
     if (found && *found > step && !remove(*found, run_id)) set_aside(folders, name);
   }
 }

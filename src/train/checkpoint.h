@@ -26,13 +26,14 @@ namespace flotilla {
 // The contents of a checkpoint, before they are written or after they were read and checked.
 struct Checkpoint {
   int64_t step = 0;
+  std::string run_id;
   std::string model, optimizer, state;
 };
 
 // The state after the trainer's last update.
 Checkpoint take_checkpoint(const Trainer& trainer, const RunConfig& run,
                            const std::optional<BestEvaluation>& best,
-                           const std::string& run_id = "");
+                           const std::string& run_id = "", const PhaseStart& phase = {});
 
 // For a run that begins.
 std::string new_run_id();
@@ -46,10 +47,10 @@ class Checkpoints {
   // Thread safety: may run beside anything but another member that writes or deletes.
   void write(const Checkpoint& checkpoint, bool sync) const;
   // Deletes all of this run but the last `keep`, and those of a step in `spared`. What has another
-  // id, cannot be read or holds more than a checkpoint does stays.
+  // id, is not whole or holds more than a checkpoint does stays.
   void prune(int keep, const std::vector<int64_t>& spared, const std::string& run_id);
-  // Deletes those behind `step`, and what is left of one that was being written. What prune() would
-  // leave gets another name, lest it be taken for the last one.
+  // Deletes those behind `step`, and what is left of one that this run was writing or deleting.
+  // What prune() would leave gets another name, lest it be taken for the last one.
   void cut(int64_t step, const std::string& run_id) const;
 
   // Of the checkpoints there are, ascending. Throws Error(kData) where they cannot be listed.

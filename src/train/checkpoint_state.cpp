@@ -72,6 +72,9 @@ std::string encode_state(const CheckpointState& state) {
                {"files", state.files},
                {"run", to_base64(state.run)}};
   if (!state.run_id.empty()) json["run_id"] = state.run_id;
+  if (state.phase.index > 0) {
+    json["phase"] = {{"index", state.phase.index}, {"step", state.phase.step}};
+  }
   json["sha256"] = json_checksum(json);
   return json.dump(1) + "\n";
 }
@@ -96,6 +99,10 @@ CheckpointState decode_state(const std::string& text, const std::string& path) {
   if (json.find("run_id") != nullptr) state.run_id = field<std::string>(json, "run_id", path);
   state.config = field<std::string>(json, "config", path);
   state.best = best_in(json, path);
+  if (const Json* phase = json.find("phase"); phase != nullptr) {
+    state.phase = {.index = field<int>(*phase, "index", path),
+                   .step = field<int64_t>(*phase, "step", path)};
+  }
   state.files = field<std::map<std::string, std::string>>(json, "files", path);
   const auto run = field<std::string>(json, "run", path);
   try {

@@ -19,6 +19,14 @@ struct BestEvaluation {
   bool operator==(const BestEvaluation&) const = default;
 };
 
+// Which phase of a curriculum it is, and at which step of the run it began.
+struct PhaseStart {
+  int index = 0;
+  int64_t step = 0;
+
+  bool operator==(const PhaseStart&) const = default;
+};
+
 struct CheckpointState {
   static constexpr int kFormat = 2;
 
@@ -29,6 +37,7 @@ struct CheckpointState {
   std::string version;
   std::string run_id;  // the same in all checkpoints of a run; "" in those of older programs
   std::optional<BestEvaluation> best;
+  PhaseStart phase;
   std::map<std::string, std::string> files;  // SHA-256 of the files beside it, by name
   std::vector<std::byte> run;                // of Trainer::save()
 

@@ -15,7 +15,7 @@ class Collector {
   Collector(VecEnv& vec, Rollout& rollout, const ActingPolicy& policy, const BatchNeeds& needs,
             uint64_t seed);
 
-  void reset() { vec_.reset(seed_, rollout_.first_view()); }
+  void reset(uint64_t env_seed) { vec_.reset(env_seed, rollout_.first_view()); }
   // One rollout, with the values that advantages need besides.
   void collect(float epsilon);
 

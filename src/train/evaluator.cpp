@@ -25,8 +25,9 @@ Evaluation summarise(const std::vector<Episode>& episodes) {
   Evaluation result;
   PresentMeans metrics(episodes.front().metrics.size());
   double n = 0;
+  int64_t number = 0;
   for (const Episode& each : episodes) {
-    metrics.add(each.metrics);
+    metrics.add(each.metrics, number++);
     if (!each.valid) continue;
     ++n;
     result.mean += static_cast<double>(each.episode_return);
@@ -79,7 +80,8 @@ Schema EvalOptions::schema() {
   Schema schema;
   schema.integer("episodes", 100, {0, 1'000'000}, "episodes of an evaluation; 0: none")
       .boolean("deterministic", true, "the likeliest action instead of a sampled one")
-      .integer("every", 0, {0, INT32_MAX}, "updates between evaluations; 0: only one at the end")
+      .integer("every", 0, {0, INT32_MAX},
+               "updates between evaluations where eval_freq is 0; 0: only one at the end")
       .text("stop_at", kNever, "mean return of an evaluation at which training ends")
       .integer("patience", 0, {0, INT32_MAX},
                "evaluations without a better one after which training ends; 0: it does not");
@@ -90,6 +92,7 @@ EvalOptions EvalOptions::from(const Config& config, const std::string& prefix, u
   EvalOptions options{
       .episodes = static_cast<int>(config.get_integer(prefix + "episodes")),
       .deterministic = config.get_boolean(prefix + "deterministic"),
+      .freq = config.get_integer("eval_freq"),
       .every = static_cast<int>(config.get_integer(prefix + "every")),
       .stop_at = parse_stop_at(prefix + "stop_at", config.get_text(prefix + "stop_at")),
       .patience = static_cast<int>(config.get_integer(prefix + "patience")),
@@ -98,10 +101,11 @@ EvalOptions EvalOptions::from(const Config& config, const std::string& prefix, u
       .one_each = false,
       .vec = {}};
   const bool early = std::isfinite(options.stop_at) || options.patience > 0;
-  if (early && (options.every == 0 || options.episodes == 0)) {
+  const bool evaluated = (options.freq > 0 || options.every > 0) && options.episodes > 0;
+  if (early && !evaluated) {
     throw Error(ErrorCode::kUsage, prefix + "stop_at and " + prefix +
-                                       "patience need evaluations: " + prefix + "every and " +
-                                       prefix + "episodes above 0");
+                                       "patience need evaluations: eval_freq and " + prefix +
+                                       "episodes above 0");
   }
   return options;
 }
@@ -149,9 +153,10 @@ Evaluation Evaluator::play(const Player& player, bool may_stop) {
   if (envs_ == 0) return {};
   const uint64_t start = now_ns();
   std::vector<Episode> episodes;
+  Activity activity("evaluating");
   for (int first = 0; first < envs_; first += kEnvsAtOnce) {
     seat({first, std::min(first + kEnvsAtOnce, envs_)});
-    play_seated(player, may_stop, episodes);
+    play_seated(player, may_stop, episodes, activity);
   }
   if (endless()) warn_of_cut(episodes);
   if (std::ranges::none_of(episodes, &Episode::valid)) {
@@ -167,7 +172,21 @@ Evaluation Evaluator::play(const Player& player, bool may_stop) {
   return result;
 }
 
-void Evaluator::play_seated(const Player& player, bool may_stop, std::vector<Episode>& episodes) {
+// Of all episodes; those that last count by their steps where it is known how many there can be.
+double Evaluator::fraction_done(size_t episodes, int wanted, uint64_t steps) const {
+  const auto all = static_cast<double>(options_.episodes);
+  const double ended = static_cast<double>(episodes) / all;
+  if (endless()) return ended;
+  const int each = part_of({0, options_.episodes}, seated_.begin, envs_).size();
+  const double seated = static_cast<double>(each) * seated_.size() / all;
+  const double before = ended - (seated - static_cast<double>(wanted) / all);
+  const double by_steps =
+      static_cast<double>(steps) / (static_cast<double>(each) * spec_.time_limit);
+  return std::max(ended, before + seated * std::min(by_steps, 1.0));
+}
+
+void Evaluator::play_seated(const Player& player, bool may_stop, std::vector<Episode>& episodes,
+                            Activity& activity) {
   // Env i plays the i-th share of the episodes.
   int wanted = 0;
   left_.clear();
@@ -186,6 +205,11 @@ void Evaluator::play_seated(const Player& player, bool may_stop, std::vector<Epi
       episodes.push_back(std::move(episode));
       --wanted;
     }
+    activity.tell([&] {
+      return Status{
+          .fraction = fraction_done(episodes.size(), wanted, at + 1),
+          .facts = {fmt::format("{} of {} episodes", episodes.size(), options_.episodes)}};
+    });
   }
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "flotilla/core/activity.h"
 #include "flotilla/nn/policy.h"
 #include "flotilla/train/rollout.h"
 
@@ -27,7 +28,8 @@ struct Evaluation {
 struct EvalOptions {
   int episodes = 100;
   bool deterministic = true;
-  int every = 0;       // updates between evaluations during training; 0: only at its end
+  int64_t freq = 0;    // steps between evaluations during training; 0: as `every` says
+  int every = 0;       // updates between them; 0: only at its end
   double stop_at = 0;  // mean return at which training ends; infinity: none
   int patience = 0;    // evaluations without a better one after which it ends; 0: no end
   uint64_t seed = 0;
@@ -69,9 +71,11 @@ class Evaluator {
 
  private:
   void seat(Span envs);
-  void play_seated(const Player& player, bool may_stop, std::vector<Episode>& episodes);
+  void play_seated(const Player& player, bool may_stop, std::vector<Episode>& episodes,
+                   Activity& activity);
   void observe_seated();
   void step(const Player& player, uint64_t step);
+  double fraction_done(size_t episodes, int wanted, uint64_t steps) const;
   bool endless() const { return spec_.time_limit == 0; }
   void warn_of_cut(const std::vector<Episode>& episodes) const;
 

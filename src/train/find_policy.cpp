@@ -25,7 +25,7 @@ int64_t find_step(const Checkpoints& checkpoints, const std::string& path,
     const auto best = checkpoints.read_state(steps.back()).best;
     if (!best) {
       throw Error(ErrorCode::kUsage,
-                  "'" + path + "' was not evaluated during training (eval.every), so none is best");
+                  "'" + path + "' was not evaluated during training (eval_freq), so none is best");
     }
     return best->step;
   }
@@ -72,6 +72,11 @@ PolicyFile find_policy(const std::string& path, const std::string& checkpoint) {
   } catch (const Error& damage) {
     checkpoints.offer_another(damage, step, env, "--checkpoint");
   }
+}
+
+std::unique_ptr<Policy> load_policy(const std::string& path, const std::string& checkpoint,
+                                    const PolicyOptions& options) {
+  return make_policy(find_policy(path, checkpoint), options);
 }
 
 const EnvType& env_of(const Registry& registry, const PolicyFile& file) {

@@ -2,6 +2,7 @@
 // checkpoints of a run directory.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "flotilla/nn/policy_file.h"
@@ -11,6 +12,13 @@ namespace flotilla {
 // `checkpoint`: "last", "best" or a step; of a file it does not count. Throws Error(kUsage) where
 // there is none, Error(kData) for a damaged one.
 PolicyFile find_policy(const std::string& path, const std::string& checkpoint);
+
+// That policy, ready to act:
+//
+//   const auto policy = load_policy("runs/cartpole");
+//   const int action = policy->predict(obs).discrete();
+std::unique_ptr<Policy> load_policy(const std::string& path, const std::string& checkpoint = "last",
+                                    const PolicyOptions& options = {});
 
 // The environment that a policy is of, and its settings, for the CPU, wherever it was trained.
 // Throw Error(kData) for one that the program does not have, or has in another version.

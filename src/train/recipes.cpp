@@ -7,6 +7,7 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/text.h"
+#include "flotilla/train/find_policy.h"
 
 namespace flotilla {
 namespace {
@@ -92,6 +93,16 @@ class Sources {
   const std::string algo_;
 };
 
+// A warm start has the network of what it starts from, unless the user says another, which is
+// refused when it is loaded.
+void adopt_network(const PolicyFile& file, Config& config) {
+  const Config network = network_config(file);
+  for (const Key& key : network.schema().keys()) {
+    const bool is_text = std::holds_alternative<std::string>(key.default_value);
+    config.set("net." + key.name, is_text ? network.get_text(key.name) : network.text(key.name));
+  }
+}
+
 size_t end_of_first_line(const std::string& text) {
   return std::min(text.find('\n'), text.size() - 1) + 1;
 }
@@ -127,6 +138,10 @@ std::string settings(const Recipe& recipe) {
 Config load_run_config(const Registry& registry, const std::string& what, bool plain,
                        const std::vector<std::string>& overrides, const Algorithms& algorithms) {
   Config config = Sources(registry, algorithms, value_among(overrides, "algo")).find(what, plain);
+  const std::string init = value_among(overrides, "init");
+  if (const std::string& path = init.empty() ? config.get_text("init") : init; !path.empty()) {
+    adopt_network(find_policy(path, "last"), config);
+  }
   for (const std::string& assignment : overrides) apply_setting(config, assignment);
   return config;
 }

@@ -11,31 +11,49 @@
 
 namespace flotilla {
 
-void PresentMeans::add(std::span<const float> numbers) {
+void PresentMeans::add(std::span<const float> numbers, int64_t cluster) {
+  if (total_.empty()) return;
+  std::vector<Sum>& sums = clusters_.try_emplace(cluster, total_.size()).first->second;
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (std::isnan(numbers[i])) continue;
-    const auto number = static_cast<double>(numbers[i]);
-    sums_[i] += number;
-    squares_[i] += number * number;
-    ++counts_[i];
+    for (Sum* each : {&total_[i], &sums[i]}) {
+      each->sum += static_cast<double>(numbers[i]);
+      ++each->count;
+    }
   }
 }
 
 std::vector<double> PresentMeans::means() const {
   std::vector<double> means;
-  for (size_t i = 0; i < sums_.size(); ++i) means.push_back(sums_[i] / counts_[i]);
+  for (const Sum& total : total_) means.push_back(total.sum / total.count);
   return means;
 }
 
+// The cluster-robust variance of a mean (Liang and Zeger, "Longitudinal data analysis using
+// generalized linear models", 1986); of clusters of one number each, the usual one.
 std::vector<double> PresentMeans::ci95() const {
   constexpr double kNormal = 1.96;
   std::vector<double> halves;
-  for (size_t i = 0; i < sums_.size(); ++i) {
-    const double n = counts_[i], about_mean = squares_[i] - sums_[i] * sums_[i] / n;
-    const double variance = n < 2 ? std::nan("") : std::max(0.0, about_mean) / (n - 1);
-    halves.push_back(kNormal * std::sqrt(variance / n));
+  for (size_t i = 0; i < total_.size(); ++i) {
+    const double n = total_[i].count, mean = total_[i].sum / n;
+    double squares = 0, clusters = 0;
+    for (const auto& [cluster, sums] : clusters_) {
+      if (sums[i].count == 0) continue;
+      const double distance = sums[i].sum - sums[i].count * mean;
+      squares += distance * distance;
+      ++clusters;
+    }
+    const double variance =
+        clusters < 2 ? std::nan("") : squares * clusters / (clusters - 1) / (n * n);
+    halves.push_back(kNormal * std::sqrt(variance));
   }
   return halves;
+}
+
+int64_t EpisodeClusters::next(const Episode& episode) {
+  const int64_t before = ended_[static_cast<size_t>(episode.env)]++;
+  const int64_t groups = (first_env_ + static_cast<int64_t>(ended_.size())) / replicas_ + 1;
+  return before * groups + (first_env_ + episode.env) / replicas_;
 }
 
 Rollout::Rollout(ArenaLayout& layout, const EnvSpec& spec, int num_envs, int horizon)

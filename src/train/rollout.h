@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -28,14 +29,36 @@ struct Episode {
 // Means of numbers of which some may be missing: NaN.
 class PresentMeans {
  public:
-  explicit PresentMeans(size_t size) : sums_(size, 0), squares_(size, 0), counts_(size, 0) {}
-  void add(std::span<const float> numbers);
+  explicit PresentMeans(size_t size) : total_(size) {}
+  // Numbers of one cluster may depend on each other: those of replicas that played the same
+  // episode, say.
+  void add(std::span<const float> numbers, int64_t cluster);
   std::vector<double> means() const;  // NaN where there was none
-  // Half of the 95 % interval of each mean; NaN where there was less than two.
+  // Half of the 95 % interval of each mean, of clusters that are independent; NaN where there was
+  // less than two of them.
   std::vector<double> ci95() const;
 
  private:
-  std::vector<double> sums_, squares_, counts_;
+  struct Sum {
+    double sum = 0, count = 0;
+  };
+  std::vector<Sum> total_;
+  std::map<int64_t, std::vector<Sum>> clusters_;
+};
+
+// The cluster of an ended episode: replicas, which have the same random numbers, are in one with
+// what they play at the same time.
+class EpisodeClusters {
+ public:
+  explicit EpisodeClusters(const VecOptions& vec)
+      : first_env_(vec.first_env),
+        replicas_(vec.replicas),
+        ended_(static_cast<size_t>(vec.num_envs), 0) {}
+  int64_t next(const Episode& episode);  // in the order of steps
+
+ private:
+  const int first_env_, replicas_;
+  std::vector<int32_t> ended_;  // episodes, by env
 };
 
 class Rollout {

@@ -14,7 +14,9 @@
 #include "flotilla/core/log.h"
 #include "flotilla/core/refusal.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
+#include "flotilla/train/find_policy.h"
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/summary.h"
 
@@ -24,6 +26,7 @@ namespace {
 constexpr const char* kConfig = "config.yaml";
 constexpr const char* kSummary = "summary.json";
 constexpr const char* kHistory = "history.jsonl";
+constexpr double kLongUpdate = 0.1;  // of the time that a run is given
 constexpr size_t kLargestSummary = size_t{1} << 24U;
 
 // What a run writes; event files have the time in their names.
@@ -39,8 +42,8 @@ bool is_fixed(const std::string& key) {
   for (const char* prefix : {"env.", "net."}) {
     if (key.starts_with(prefix)) return true;
   }
-  static const std::vector<std::string> fixed = {"seed", "num_envs", "replicas", "algo",
-                                                 "normalise_reward"};
+  static const std::vector<std::string> fixed = {
+      "seed", "num_envs", "replicas", "algo", "normalize_obs", "normalize_reward", "init"};
   return std::ranges::count(fixed, key) > 0;
 }
 
@@ -63,9 +66,8 @@ std::vector<std::string> changes_since(const CheckpointState& state, const std::
     const std::string old = before.text(key.name), now = run.config.text(key.name);
     if (old == now) continue;
     if (is_fixed(key.name)) {
-      throw Error(
-          ErrorCode::kUsage,
-          fmt::format("a run that goes on cannot change {} from {} to {}", key.name, old, now));
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("a resumed run cannot change {} from {} to {}", key.name, old, now));
     }
     changes.push_back(fmt::format("{}: {} -> {}", key.name, old, now));
   }
@@ -95,12 +97,30 @@ const RunConfig& require_free(const RunConfig& config, const std::string& direct
   return config;
 }
 
+// Before the first one is trained, lest a mistake in the last show after hours.
+std::vector<CurriculumPhase> checked_phases(const RunConfig& run, const Algorithms& algorithms) {
+  std::vector<CurriculumPhase> phases = phases_of(run);
+  for (size_t i = 0; i < phases.size(); ++i) in_phase(run, phases, i, algorithms);
+  return phases;
+}
+
+size_t require_phase(const PhaseStart& phase, const std::vector<CurriculumPhase>& phases) {
+  const auto index = static_cast<size_t>(phase.index);
+  if (phase.index < 0 || index >= phases.size()) {
+    throw Error(ErrorCode::kData, fmt::format("the checkpoint is of phase {}, there are {}",
+                                              phase.index + 1, phases.size()));
+  }
+  return index;
+}
+
 }  // namespace
 
-Run::Run(const RunConfig& config, const std::string& directory)
+Run::Run(const RunConfig& config, const std::string& directory, const Algorithms& algorithms)
     : opened_ns_(now_ns()),
       run_(require_free(config, directory)),
-      trainer_(std::make_unique<Trainer>(run_)),
+      algorithms_(algorithms),
+      phases_(checked_phases(run_, algorithms)),
+      trainer_(std::make_unique<Trainer>(in_phase(run_, phases_, 0, algorithms))),
       directory_(RunDirectory::make(
           directory.empty() ? make_run_path(run_.type.name, run_.seed) : directory, kNames)),
       checkpoints_(directory_.directory()) {
@@ -108,16 +128,24 @@ Run::Run(const RunConfig& config, const std::string& directory)
   begin();
 }
 
-Run::Run(const RunConfig& config, RunDirectory directory)
+Run::Run(const RunConfig& config, const Algorithms& algorithms, RunDirectory directory,
+         const PhaseStart& phase)
     : opened_ns_(now_ns()),
       run_(config),
-      trainer_(std::make_unique<Trainer>(run_)),
+      algorithms_(algorithms),
+      phases_(checked_phases(run_, algorithms)),
+      phase_(phase),
+      trainer_(std::make_unique<Trainer>(
+          in_phase(run_, phases_, require_phase(phase, phases_), algorithms))),
       directory_(std::move(directory)),
       checkpoints_(directory_.directory()) {
   set_up();
 }
 
 void Run::begin() {
+  if (!run_.init.empty()) {
+    start_from(find_policy(run_.init, "last"), trainer_->env_spec(), trainer_->policy());
+  }
   id_ = new_run_id();
   directory_.write(kConfig, run_.config.to_yaml());
   record("start");
@@ -137,7 +165,8 @@ void Run::set_up() {
 
 std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& path,
                                  const Adjust& adjust, std::optional<int64_t> from_step,
-                                 const Algorithms& algorithms) {
+                                 const Algorithms& algorithms,
+                                 const PolicyFactory& policy_factory) {
   RunDirectory directory = RunDirectory::open(path);
   for (const ForeignDirectory& kind : registry.foreign_directories()) {
     if (!directory.holds(kind.file)) continue;
@@ -147,7 +176,8 @@ std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& pa
   Config config = read_config(registry, algorithms, directory);
   keep_crashes_inside(config, path);
   if (adjust) adjust(config);
-  const RunConfig run(env_of(registry, config), config, algorithms);
+  RunConfig run(env_of(registry, config), config, algorithms);
+  run.policy_factory = policy_factory;
   const Checkpoints checkpoints(directory.directory());
   const std::vector<int64_t> steps = checkpoints.steps();
   if (steps.empty()) {  // stopped before it had begun
@@ -155,7 +185,7 @@ std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& pa
       throw Error(ErrorCode::kData,
                   "'" + path + "' has metrics but no checkpoint to go on from: start a new run");
     }
-    std::unique_ptr<Run> fresh(new Run(run, std::move(directory)));
+    std::unique_ptr<Run> fresh(new Run(run, algorithms, std::move(directory), {}));
     fresh->begin();
     return fresh;
   }
@@ -165,7 +195,7 @@ std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& pa
   try {
     state = checkpoints.read_state(step);
     std::vector<std::string> changes = changes_since(state, checkpoints.path(step), run);
-    resumed.reset(new Run(run, std::move(directory)));
+    resumed.reset(new Run(run, algorithms, std::move(directory), state.phase));
     resumed->changes_ = std::move(changes);
     checkpoints.load(step, *resumed->trainer_);
   } catch (const Error& error) {
@@ -198,15 +228,34 @@ void Run::go_on_from(int64_t step, const CheckpointState& state) {
 
 double Run::wall_s() const { return earlier_s_ + seconds_since(opened_ns_); }
 
-bool Run::stopped_early() const {
-  if (!best_) return false;
-  const bool reached = best_->mean >= run_.eval.stop_at;
-  return reached || (run_.eval.patience > 0 && best_->since >= run_.eval.patience);
+bool Run::stopped_early() const { return !why_stopped().empty(); }
+
+std::string Run::why_stopped() const {
+  const bool is_last_phase = static_cast<size_t>(phase_.index) + 1 == phases_.size();
+  if (!best_ || !is_last_phase) return "";
+  if (best_->mean >= run_.eval.stop_at) {
+    return fmt::format("eval.stop_at: the evaluation at step {} has {:.2f}, {} was asked for",
+                       best_->step, best_->mean, run_.config.get_text("eval.stop_at"));
+  }
+  if (run_.eval.patience == 0 || best_->since < run_.eval.patience) return "";
+  return fmt::format("eval.patience: {} since the best of {:.2f} at step {}",
+                     counted(best_->since, "evaluation"), best_->mean, best_->step);
 }
 
-bool Run::finished() const { return trainer_->finished() || stopped_early(); }
+std::string Run::ended_by() const {
+  if (const std::string why = why_stopped(); !why.empty()) return why;
+  if (!trainer_->finished()) return stopped_by_callback_ ? "callback" : "";
+  const Progress& progress = trainer_->progress();
+  const auto reached = [](auto done, auto limit) { return limit > 0 && done >= limit; };
+  if (reached(progress.steps, run_.limits.steps)) return "total_timesteps";
+  if (reached(progress.episodes, run_.limits.episodes)) return "episodes";
+  if (reached(progress.updates, run_.limits.updates)) return "iterations";
+  return "duration_s";
+}
 
-void Run::train(const AfterUpdate& after) {
+bool Run::finished() const { return !ended_by().empty(); }
+
+void Run::train(const UpdateCallback& after) {
   line_ = mark_of(*trainer_);
   try {
     while (!finished()) {
@@ -220,22 +269,66 @@ void Run::train(const AfterUpdate& after) {
   }
 }
 
-void Run::iterate(const AfterUpdate& after) {
+void Run::iterate(const UpdateCallback& after) {
+  if (phase_ended()) next_phase();  // here: a resumed run may have stopped where one ended
   const int64_t best_step = best_ ? best_->step : -1;
+  const uint64_t start = now_ns();
   trainer_->iterate();
+  warn_of_long_updates(seconds_since(start));
   const std::optional<Evaluation> eval = evaluate_if_due();
   trainer_->mark_time();
   const Mark now = mark_of(*trainer_);
   metrics_->write(trainer_->progress(), now.wall_s, metrics_of(*trainer_, line_, now, eval));
   line_ = now;
-  if (after) after(trainer_->progress());
+  stopped_by_callback_ = !after(trainer_->progress());
   const bool better = best_ && best_->step != best_step;
   if (better || checkpoint_due()) checkpoint(true);
 }
 
-std::optional<Evaluation> Run::evaluate_if_due() {
+// A run ends with an update: who gave it little time may wait for much longer.
+void Run::warn_of_long_updates(double update_s) {
+  const double duration_s = run_.limits.duration_s;
+  if (warned_ || !(update_s > kLongUpdate * duration_s) || duration_s == 0) return;
+  warned_ = true;
+  log::warn(
+      fmt::format("an update takes {:.1f} s, more than a tenth of the {:g} s that the run is "
+                  "given: it may end so much later; smaller rollouts take less",
+                  update_s, duration_s));
+}
+
+bool Run::phase_ended() const {
+  const CurriculumPhase& phase = phases_[static_cast<size_t>(phase_.index)];
   const Progress& progress = trainer_->progress();
-  if (run_.eval.every == 0 || progress.updates % run_.eval.every != 0) return std::nullopt;
+  if (phase.until_steps > 0 && progress.steps - phase_.step >= phase.until_steps) return true;
+  constexpr size_t kEnough = 100;  // episodes, for a mean
+  return phase.until_score && trainer_->recent_episodes() >= kEnough &&
+         progress.return_mean >= *phase.until_score;
+}
+
+void Run::next_phase() {
+  phase_ = {.index = phase_.index + 1, .step = trainer_->progress().steps};
+  const auto index = static_cast<size_t>(phase_.index);
+  auto next = std::make_unique<Trainer>(in_phase(run_, phases_, index, algorithms_));
+  next->take_over(*trainer_);
+  trainer_ = std::move(next);
+  best_.reset();  // of easier episodes, or of harder ones
+  set_up();
+  log::info("the next phase begins", {{"phase", std::to_string(index + 1)},
+                                      {"of", std::to_string(phases_.size())},
+                                      {"step", std::to_string(phase_.step)},
+                                      {"settings", join(phases_[index].settings, " ")}});
+  record("phase");
+}
+
+bool Run::evaluation_due() const {
+  const int64_t steps = trainer_->progress().steps, updates = trainer_->progress().updates;
+  if (run_.eval.freq > 0) return steps / run_.eval.freq > line_.steps / run_.eval.freq;
+  return run_.eval.every > 0 && updates % run_.eval.every == 0;
+}
+
+std::optional<Evaluation> Run::evaluate_if_due() {
+  if (!evaluation_due()) return std::nullopt;
+  const Progress& progress = trainer_->progress();
   // To its end even when interrupted: half an evaluation would have to be repeated.
   const Evaluation eval = trainer_->evaluate(false);
   if (eval.episodes == 0) return std::nullopt;
@@ -258,7 +351,7 @@ void Run::checkpoint(bool sync) {
   const uint64_t start = now_ns();
   wait_for_checkpoint();
   directory_.require_in_place();
-  Checkpoint taken = take_checkpoint(*trainer_, run_, best_, id_);
+  Checkpoint taken = take_checkpoint(*trainer_, run_, best_, id_, phase_);
   // What the checkpoint stands behind is in the file before the checkpoint is there.
   metrics_->flush();
   std::vector<int64_t> spared;
@@ -282,7 +375,7 @@ void Run::stop_interrupted() {
   wait_for_checkpoint();
   record("interrupted");
   throw Error(ErrorCode::kInterrupted,
-              fmt::format("interrupted after {} steps; go on with --resume {}",
+              fmt::format("interrupted after {} steps; resume with --resume {}",
                           trainer_->progress().steps, path()));
 }
 
@@ -296,7 +389,7 @@ std::string Run::finish() {
     }
     wait_for_checkpoint();
     const std::string summary =
-        summary_json(run_, *trainer_, evaluation_, best_, wall_s()).dump(2) + "\n";
+        summary_json(run_, *trainer_, evaluation_, best_, wall_s(), ended_by()).dump(2) + "\n";
     directory_.write(kSummary, summary);
     record("finish");
     return summary;
@@ -316,7 +409,7 @@ void Run::fail(const std::exception& exception) const {
   throw Error(error.code(),
               steps.empty()
                   ? error.what()
-                  : fmt::format("{}; the last checkpoint is step_{}: go on with --resume {}",
+                  : fmt::format("{}; the last checkpoint is step_{}: resume with --resume {}",
                                 error.what(), steps.back(), path()));
 }
 
@@ -327,7 +420,12 @@ void Run::record(const std::string& event) const {
                {"event", event},
                {"step", trainer_->progress().steps},
                {"version", kVersionLine}};
+  if (event == "start" && !run_.init.empty()) {
+    json["init"] = run_.init;
+    json["init_params_sha256"] = trainer_->params_sha256();
+  }
   if (event == "resume") json["changes"] = changes_;
+  if (event == "finish") json["ended_by"] = ended_by();
   AppendFile file(directory_.directory(), kHistory);
   file.append(json.dump() + "\n");
   file.flush();

@@ -43,27 +43,34 @@ Schema RunConfig::schema(const EnvType& type, const Algorithm& algorithm) {
   schema.include("env", type.schema);
   schema.include("", vec_schema());
   schema.integer("seed", 0, {0, INT64_MAX}, "of everything that is drawn")
-      .integer("steps", kSteps, {0, INT64_MAX}, "steps of all envs together; 0: no limit")
-      .alias("total_timesteps")
+      .integer("total_timesteps", kSteps, {0, INT64_MAX}, "steps of all envs together; 0: no limit")
+      .alias("steps")
       .integer("episodes", 0, {0, INT64_MAX}, "episodes of all envs together; 0: no limit")
-      .integer("epochs", 0, {0, INT64_MAX}, "rollouts, each with its update; 0: no limit")
-      .alias("iterations")
+      .integer("iterations", 0, {0, INT64_MAX}, "rollouts, each with its update; 0: no limit")
+      .alias("epochs")
       .number("duration_s", 0, {0, 1e9}, "seconds of wall time; 0: no limit")
-      .integer("horizon", 128, {1, 1'000'000}, "steps of each env between updates")
-      .alias("n_steps")
+      .integer("n_steps", 128, {1, 1'000'000}, "steps of each env between updates")
+      .alias("horizon")
+      .alias("num_steps")
+      .text("curriculum", "", "settings of parts of the run, one after another (docs/training.md)")
+      .holds_maps()
+      .text("init", "", "run or policy file whose weights and normalisers training starts from")
       .choice("algo", algorithm.name, {algorithm.name}, "the learning algorithm")
       .choice("policy", "auto", {"auto", "fused", "torch"}, "what carries out the network")
       .choice("device", "cpu", {"cpu", "cuda"}, "where the network runs")
-      .boolean("normalise_reward", false, "divide rewards by the deviation of the return")
-      .alias("normalize_reward");
+      .boolean("normalize_reward", false, "rewards divided by the std of the return")
+      .alias("normalise_reward")
+      .integer("eval_freq", 0, {0, INT64_MAX},
+               "steps of all envs between evaluations; 0: as eval.every says")
+      .integer("save_freq", 0, {0, INT64_MAX},
+               "steps of all envs between checkpoints; 0: by time alone")
+      .alias("checkpoint.every")
+      .execution();
   schema.include("net", NetworkSpec::schema());
+  schema.rename("net.normalize_obs", "normalize_obs");  // beside that of rewards
   schema.include(algorithm.name, algorithm.schema);
   schema.include("eval", EvalOptions::schema());
   schema
-      .integer("checkpoint.every", 0, {0, INT64_MAX},
-               "steps of all envs between checkpoints; 0: by time alone")
-      .alias("save_freq")
-      .execution()
       .number("checkpoint.every_s", 60, {0, 1e9}, "seconds between checkpoints; 0: by steps alone")
       .execution()
       .integer("checkpoint.keep", 3, {1, 1'000'000}, "checkpoints to keep, besides the best one")
@@ -86,29 +93,31 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
   this->config.set("groups", std::to_string(vec.groups));
   vec.validate();
   vec.validate_for(type);
-  horizon = static_cast<int>(config.get_integer("horizon"));
-  seed = static_cast<uint64_t>(config.get_integer("seed"));
-  limits = {.steps = config.get_integer("steps"),
+  n_steps = static_cast<int>(config.get_integer("n_steps"));
+  seed = env_seed = static_cast<uint64_t>(config.get_integer("seed"));
+  limits = {.steps = config.get_integer("total_timesteps"),
             .episodes = config.get_integer("episodes"),
-            .updates = config.get_integer("epochs"),
+            .updates = config.get_integer("iterations"),
             .duration_s = config.get_number("duration_s")};
   if (limits.steps == 0 && limits.episodes == 0 && limits.updates == 0 && limits.duration_s == 0) {
-    throw Error(ErrorCode::kUsage, "one of steps, episodes, epochs and duration_s must be above 0");
+    throw Error(ErrorCode::kUsage,
+                "one of total_timesteps, episodes, iterations and duration_s must be above 0");
   }
+  init = config.get_text("init");
   policy = config.get_text("policy");
   device = config.get_text("device");
-  normalise_reward = config.get_boolean("normalise_reward");
+  normalise_reward = config.get_boolean("normalize_reward");
   spec = type.spec(env_config, vec.time_limit);
   network = NetworkSpec::from(config, "net.", spec);
   eval = EvalOptions::from(config, "eval.", seed);
   eval.vec = vec;
-  checkpoint = {.every = config.get_integer("checkpoint.every"),
+  checkpoint = {.every = config.get_integer("save_freq"),
                 .every_s = config.get_number("checkpoint.every_s"),
                 .keep = static_cast<int>(config.get_integer("checkpoint.keep"))};
-  const int64_t rows = int64_t{horizon} * vec.num_envs;
+  const int64_t rows = int64_t{n_steps} * vec.num_envs;
   if (rows > kMaxRows) {
-    throw Error(ErrorCode::kUsage, fmt::format("horizon {} x num_envs {} is more than {} rows",
-                                               horizon, vec.num_envs, kMaxRows));
+    throw Error(ErrorCode::kUsage, fmt::format("n_steps {} x num_envs {} is more than {} rows",
+                                               n_steps, vec.num_envs, kMaxRows));
   }
   algorithm.validate(algo_config, rows, network);
 }

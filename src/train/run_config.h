@@ -8,6 +8,7 @@
 #include "flotilla/core/config.h"
 #include "flotilla/env/registry.h"
 #include "flotilla/env/vec_env.h"
+#include "flotilla/nn/make_policy.h"
 #include "flotilla/train/evaluator.h"
 
 namespace flotilla {
@@ -38,10 +39,13 @@ struct RunConfig {
   EnvSpec spec;        // of the environment, with these settings
   VecOptions vec;
   int threads = 1;  // of the learner, and of the threads back end
-  int horizon = 128;
+  int n_steps = 128;
   uint64_t seed = 0;
+  uint64_t env_seed = 0;  // of the environments; another one in every phase
   RunLimits limits;
+  std::string init;  // run or policy file of a warm start, or ""
   std::string policy, device;
+  PolicyFactory policy_factory;  // set by programs that bring a policy of their own; or empty
   bool normalise_reward = false;
   NetworkSpec network;
   EvalOptions eval;

@@ -35,7 +35,7 @@ void require_none_of(const RunDirectory::Names& names, const Directory& director
     const std::string& path = directory.path();
     throw Error(ErrorCode::kUsage,
                 directory.holds(kConfig)
-                    ? fmt::format("'{}' holds a run already; go on with it by --resume {}, or "
+                    ? fmt::format("'{}' holds a run already; resume it with --resume {}, or "
                                   "choose another --out",
                                   path, path)
                     : fmt::format("'{}' holds {} already, which would mix with what is written "

@@ -58,7 +58,8 @@ Json eval_json(const Evaluation& eval, const EnvSpec& env) {
 }
 
 Json summary_json(const RunConfig& run, const Trainer& trainer, const Evaluation& eval,
-                  const std::optional<BestEvaluation>& best, double wall_s) {
+                  const std::optional<BestEvaluation>& best, double wall_s,
+                  const std::string& ended_by) {
   const Progress& progress = trainer.progress();
   const RunShape shape = trainer.shape();
   const Timing timing = trainer.timing();
@@ -75,12 +76,14 @@ Json summary_json(const RunConfig& run, const Trainer& trainer, const Evaluation
           {"steps", progress.steps},
           {"episodes", progress.episodes},
           {"updates", progress.updates},
+          {"ended_by", ended_by},
           {"wall_s", wall_s},
           {"steps_per_s", static_cast<double>(progress.steps) / progress.wall_s},
           {"collect_s", timing.collect_s()},
           {"learn_s", timing.learn_s()},
           {"timing",
-           {{"step_s", timing.step_s},
+           {{"start_s", timing.start_s},
+            {"step_s", timing.step_s},
             {"infer_s", timing.infer_s},
             {"wait_s", timing.wait_s},
             {"gae_s", timing.advantage_s},
@@ -88,7 +91,7 @@ Json summary_json(const RunConfig& run, const Trainer& trainer, const Evaluation
             {"eval_s", timing.eval_s},
             {"checkpoint_s", timing.checkpoint_s},
             {"other_s", timing.other_s}}},
-          {"bottleneck", bottleneck(timing, shape)},
+          {"bottleneck", bottleneck(timing, shape, trainer.core_use())},
           {"env_failures", progress.env_failures},
           {"return_mean_100", return_json(progress, progress.return_mean)},
           {"return_best", return_json(progress, progress.return_best)},

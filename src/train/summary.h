@@ -19,8 +19,9 @@ Json machine_json(const RunShape& shape);
 
 Json eval_json(const Evaluation& eval, const EnvSpec& env);
 
-// docs/metrics.md lists the fields.
+// docs/metrics.md lists the fields. `ended_by`: see Run.
 Json summary_json(const RunConfig& run, const Trainer& trainer, const Evaluation& eval,
-                  const std::optional<BestEvaluation>& best, double wall_s);
+                  const std::optional<BestEvaluation>& best, double wall_s,
+                  const std::string& ended_by);
 
 }  // namespace flotilla

@@ -18,12 +18,14 @@ double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - sta
 
 }  // namespace
 
-Trainer::Trainer(const RunConfig& run) : run_(run) {
+Trainer::Trainer(const RunConfig& run) : run_(run), start_ns_(now_ns()) {
   ArenaLayout layout;
-  rollout_ = std::make_unique<Rollout>(layout, run.spec, run.vec.num_envs, run.horizon);
-  policy_ = make_policy(
-      run.network,
-      {.kind = run.policy, .device = run.device, .parts = run.threads, .seed = run.seed});
+  rollout_ = std::make_unique<Rollout>(layout, run.spec, run.vec.num_envs, run.n_steps);
+  policy_ = make_policy(run.network, {.kind = run.policy,
+                                      .device = run.device,
+                                      .parts = run.threads,
+                                      .seed = run.seed,
+                                      .factory = run.policy_factory});
   vec_ = make_vec_env(run.type, run.env_config, run.vec, layout);
   rollout_->attach(vec_->arena());
   if (vec_->team() == nullptr) own_pool_ = std::make_unique<ThreadPool>(run.threads);
@@ -34,8 +36,11 @@ Trainer::Trainer(const RunConfig& run) : run_(run) {
     policy_->reward_normaliser() =
         RewardNormaliser(static_cast<size_t>(run.vec.num_envs), learner_->gamma());
   }
-  collector_->reset();
-  start_ns_ = now_ns();
+  collector_->reset(run.env_seed);
+  begin_ns_ = now_ns();
+  begin_cpu_s_ = cpu_seconds();
+  begin_machine_s_ = machine_cpu_seconds();
+  timing_.start_s = seconds_since(start_ns_);
 }
 
 Trainer::~Trainer() = default;
@@ -50,17 +55,22 @@ double Trainer::fraction() const {
   consider(static_cast<double>(progress_.steps), static_cast<double>(run_.limits.steps));
   consider(static_cast<double>(progress_.episodes), static_cast<double>(run_.limits.episodes));
   consider(static_cast<double>(progress_.updates), static_cast<double>(run_.limits.updates));
-  consider(progress_.wall_s, run_.limits.duration_s);
+  consider(wall_s(), run_.limits.duration_s);
   return std::min(most, 1.0);
 }
 
-bool Trainer::finished() const { return progress_.fraction >= 1; }
+// Wall time passes outside of updates, too: in evaluations and checkpoints.
+bool Trainer::finished() const {
+  const double duration_s = run_.limits.duration_s;
+  const bool out_of_time = duration_s > 0 && wall_s() >= duration_s;
+  return progress_.fraction >= 1 || (out_of_time && progress_.updates > 0);
+}
 
-void Trainer::train(const std::function<void(const Progress&)>& after) {
+void Trainer::train(const UpdateCallback& after) {
   while (!finished()) {
     if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
     iterate();
-    if (after) after(progress_);
+    if (!after(progress_)) return;
   }
 }
 
@@ -113,6 +123,22 @@ void Trainer::iterate() {
   progress_.fraction = fraction();
 }
 
+void Trainer::take_over(const Trainer& before) {
+  policy_->set_parameters(before.policy_->parameters());
+  policy_->set_optimiser(before.policy_->optimiser());
+  policy_->obs_normaliser().set_moments(before.policy_->obs_normaliser().moments());
+  policy_->reward_normaliser().set_moments(before.policy_->reward_normaliser().moments());
+  Writer writer;
+  before.learner_->save(writer);
+  Reader reader(writer.buffer(), "the phase before");
+  learner_->load(reader);
+  if (vec_->memory() != nullptr) vec_->memory()->set_knowledge(before.knowledge());
+  collector_->set_steps(before.collector_->steps());
+  progress_ = before.progress_;
+  timing_ = before.timing_;
+  earlier_s_ = before.wall_s() - seconds_since(start_ns_);
+}
+
 double Trainer::wall_s() const { return earlier_s_ + seconds_since(start_ns_); }
 
 void Trainer::save(Writer& writer) const {
@@ -153,10 +179,10 @@ void Trainer::load(Reader& reader) {
   vec_->load(reader, rollout_->first_view());
   learner_->load(reader);
   progress_ = progress;
+  timing.start_s = timing_.start_s;
   timing_ = timing;
   collector_->set_steps(env_steps);
   earlier_s_ = progress.wall_s;
-  start_ns_ = now_ns();
   average_recent();
   progress_.fraction = fraction();
 }
@@ -183,10 +209,11 @@ void Trainer::note_episodes() {
   ended_ = rollout_->take_episodes();
   progress_.episodes += static_cast<int64_t>(ended_.size());
   PresentMeans metrics(vec_->spec().metrics.size());
+  EpisodeClusters clusters(run_.vec);
   int64_t valid = 0;
   for (const Episode& episode : ended_) {
     ++ended.count;
-    metrics.add(episode.metrics);
+    metrics.add(episode.metrics, clusters.next(episode));
     if (!episode.valid) continue;
     const auto weight = 1 / static_cast<double>(++valid);
     const auto include = [weight](double& mean, double value) { mean += (value - mean) * weight; };
@@ -224,7 +251,7 @@ void Trainer::scale_rewards() {
     ended[i] = rollout_->terminated[i] | rollout_->truncated[i];
   }
   RewardNormaliser& normaliser = policy_->reward_normaliser();
-  normaliser.update(run_.horizon, rollout_->reward, ended.data(), rollout_->valid);
+  normaliser.update(run_.n_steps, rollout_->reward, ended.data(), rollout_->valid);
   const float scale = normaliser.scale();
   scaled_reward_.resize(rows);
   for (size_t i = 0; i < rows; ++i) {
@@ -240,7 +267,25 @@ Evaluation Trainer::evaluate(bool may_stop) {
   if (evaluator_->memory() != nullptr) evaluator_->memory()->set_knowledge(knowledge());
   const Evaluation result = evaluator_->play(*policy_, may_stop);
   timing_.eval_s += result.wall_s;
+  last_eval_s_ = result.wall_s;
   return result;
+}
+
+double Trainer::expected_eval_s() const {
+  if (last_eval_s_ > 0) return last_eval_s_;
+  const double length = progress_.episodes > 0 ? progress_.length_mean : env_spec().time_limit;
+  if (!(length > 0) || progress_.steps == 0) return std::numeric_limits<double>::quiet_NaN();
+  const double step_s = timing_.collect_s() / static_cast<double>(progress_.steps);
+  // Without a common stage one thread evaluates.
+  const bool alone = run_.vec.backend == Backend::kThreads && !run_.type.batched;
+  return run_.eval.episodes * length * step_s * (alone ? run_.threads : 1);
+}
+
+CoreUse Trainer::core_use() const {
+  const double own_s = cpu_seconds() - begin_cpu_s_;
+  return {.wall_s = seconds_since(begin_ns_),
+          .own_s = own_s,
+          .others_s = machine_cpu_seconds() - begin_machine_s_ - own_s};
 }
 
 std::vector<std::pair<std::string, double>> Trainer::memory_facts() const {
@@ -273,6 +318,9 @@ RunShape Trainer::shape() const {
           .threads = run_.threads,
           .workers = processes ? run_.vec.workers : 0,
           .cores = cpu_count(),
+          .env_step_s = progress_.steps > 0 ? timing_.step_s * run_.vec.num_envs /
+                                                  static_cast<double>(progress_.steps)
+                                            : 0,
           .stage_hint = run_.type.stage_hint};
 }
 

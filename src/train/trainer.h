@@ -4,10 +4,13 @@
 // of threads and workers. Limits of wall time are outside of that, as are environments that fail.
 #pragma once
 
+#include <concepts>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "flotilla/algo/learner.h"
@@ -39,6 +42,31 @@ struct Progress {
   Update update;
 };
 
+// Called after every update. A function that returns a bool stops the training by false; one that
+// returns nothing looks on.
+class UpdateCallback {
+ public:
+  UpdateCallback() = default;
+  UpdateCallback(std::nullptr_t) {}
+  template <std::invocable<const Progress&> Function>
+  UpdateCallback(Function function) {
+    if constexpr (std::is_void_v<std::invoke_result_t<Function&, const Progress&>>) {
+      call_ = [function = std::move(function)](const Progress& progress) mutable {
+        function(progress);
+        return true;
+      };
+    } else {
+      call_ = std::move(function);
+    }
+  }
+
+  // Whether training goes on.
+  bool operator()(const Progress& progress) const { return !call_ || call_(progress); }
+
+ private:
+  std::function<bool(const Progress&)> call_;
+};
+
 class Trainer {
  public:
   explicit Trainer(const RunConfig& run);
@@ -49,9 +77,9 @@ class Trainer {
 
   // One rollout and one update.
   void iterate();
-  // Iterates until a limit is reached or the process is interrupted; `after` sees every update.
-  // Nothing is written: a Run does that.
-  void train(const std::function<void(const Progress&)>& after = {});
+  // Iterates until a limit is reached, the process is interrupted, or `after`, which sees every
+  // update, stops it. Nothing is written: a Run does that.
+  void train(const UpdateCallback& after = {});
   bool finished() const;
 
   // The state of a run between two iterations, without the policy's parameters and optimiser. A
@@ -60,6 +88,10 @@ class Trainer {
   void save(Writer& writer) const;
   void load(Reader& reader);
 
+  // Goes on from the policy and the progress of a trainer whose envs had other settings.
+  void take_over(const Trainer& before);
+
+  const RunConfig& run() const { return run_; }
   Policy& policy() { return *policy_; }
   const Policy& policy() const { return *policy_; }
   const Learner& learner() const { return *learner_; }
@@ -67,6 +99,8 @@ class Trainer {
   // together.
   std::string implementation() const;
   const Progress& progress() const { return progress_; }
+  // How many episodes progress().return_mean is of, up to 100.
+  size_t recent_episodes() const { return recent_.size(); }
   // That ended in the last iteration, in the order of steps and envs.
   const std::vector<Episode>& ended_episodes() const { return ended_; }
   // Plays episodes with the policy as it is. `may_stop`: an interrupt ends it by
@@ -84,6 +118,10 @@ class Trainer {
   RunShape shape() const;
   size_t rollout_bytes() const { return vec_->arena().bytes(); }
   double cpu_seconds() const { return vec_->cpu_seconds(); }
+  CoreUse core_use() const;  // since this process trains
+  // What an evaluation will take: as long as the last one, or by the speed of training; NaN where
+  // nothing is known.
+  double expected_eval_s() const;
 
  private:
   ThreadPool& pool();
@@ -107,7 +145,10 @@ class Trainer {
   Progress progress_;
   Timing timing_;
   double earlier_s_ = 0;  // wall time before the run was loaded
-  uint64_t start_ns_ = 0;
+  const uint64_t start_ns_;
+  uint64_t begin_ns_ = 0;  // of training: all is made
+  double begin_cpu_s_ = 0, begin_machine_s_ = 0;
+  double last_eval_s_ = 0;  // 0: none so far
   // Last: after an exception a group may still be stepping, with the policy acting in it. It ends
   // before anything it uses.
   std::unique_ptr<VecEnv> vec_;

@@ -156,7 +156,7 @@ class Help(CliTest):
     def test_train_shows_the_defaults_of_runs(self):
         text = self.run_cli("train", "--help").stdout
         for option, default in (("--backend", "threads"), ("--num-envs", "64"), ("--groups", "0"),
-                                ("--steps", "1000000")):
+                                ("--episodes", "0")):
             self.assertRegex(text, rf"\n +{option}\b.* default {default}\)\n")
 
     def test_the_launcher_knows_every_command(self):
@@ -190,15 +190,16 @@ class Help(CliTest):
                                 {"cartpole", "corners", "dvrp", "pendulum", "regions"})
         shown = self.run_cli("list", "pendulum").stdout
         self.assertIn("\nrecipe pendulum: Pendulum to a mean return", shown)
-        self.assertIn("\n  normalise_reward: true\n  net:\n    normalise_obs: true\n", shown)
+        self.assertIn("\n  normalize_obs: true\n  normalize_reward: true\n", shown)
         self.assertNotIn("recipe", self.run_cli("list", "catch").stdout)
 
     def test_list_shows_every_key_of_a_run(self):
         for name in ("cartpole", "catch"):
             keys = re.findall(r"(?m)^  (\S+)", self.run_cli("list", name, "--keys").stdout)
-            self.assertGreaterEqual(set(keys), {"env.name", "backend", "num_envs", "seed", "steps",
-                                                "duration_s", "horizon", "policy", "net.hidden",
-                                                "ppo.lr", "ppo.lr_schedule", "eval.episodes"})
+            self.assertGreaterEqual(set(keys), {"env.name", "backend", "num_envs", "seed",
+                                                "total_timesteps", "duration_s", "n_steps", "policy",
+                                                "net.hidden", "ppo.learning_rate",
+                                                "ppo.learning_rate_schedule", "eval.episodes"})
         self.assertIn("env.cols", keys)
         self.expect_error(["list", "--keys"], 2, "--keys requires name")
 
@@ -224,7 +225,7 @@ class BadInput(CliTest):
         all_envs = " ('flotilla list' shows all)"
         cases = [
             (["bnch"], "unknown command 'bnch'; did you mean 'bench'? "
-                       "(commands: list, train, eval, plot, compare, export, check, bench, doctor, cage2, corners, regions, maze, dvrp)"),
+                       "(commands: list, train, eval, plot, compare, export, check, verify, bench, doctor, cage2, corners, regions, maze, dvrp)"),
             (["bench", "env", "cartpol"],
              "unknown environment 'cartpol'; did you mean 'cartpole'?" + all_envs),
             (["bench", "env", "tetris"], "unknown environment 'tetris'" + all_envs),
@@ -305,7 +306,7 @@ class BadInput(CliTest):
     def test_unknown_commands_and_options_get_a_suggestion(self):
         for arguments, message in (
                 (["bnech"], "unknown command 'bnech'; did you mean 'bench'?"
-                            " (commands: list, train, eval, plot, compare, export, check, bench, doctor, cage2, corners, regions, maze, dvrp)"),
+                            " (commands: list, train, eval, plot, compare, export, check, verify, bench, doctor, cage2, corners, regions, maze, dvrp)"),
                 (["bench", "evn"],
                  "unknown command 'evn'; did you mean 'env'? (commands: env, ppo, search, oracle)"),
                 (["bench"], "a command is missing (commands: env, ppo, search, oracle)"),
@@ -341,7 +342,7 @@ class Names(CliTest):
 
     def test_control_characters_are_escaped(self):
         self.expect_error([self.NASTY], 2, f"unknown command '{self.SHOWN}' (commands: list, train, "
-                          "eval, plot, compare, export, check, bench, doctor, cage2, corners, "
+                          "eval, plot, compare, export, check, verify, bench, doctor, cage2, corners, "
                           "regions, maze, dvrp)")
         for arguments, status, message in (
                 (["train", self.NASTY], 2, f"no recipe, environment or file '{self.SHOWN}'"),
@@ -379,7 +380,7 @@ class Names(CliTest):
     def test_bytes_that_are_no_text(self):
         self.expect_error([b"\xff\xfe".decode(errors="surrogateescape")], 2,
                           "unknown command '\\xff\\xfe' (commands: list, train, eval, plot, compare, "
-                          "export, check, bench, doctor, cage2, corners, regions, maze, dvrp)")
+                          "export, check, verify, bench, doctor, cage2, corners, regions, maze, dvrp)")
         run = b"run \xff".decode(errors="surrogateescape")
         self.addCleanup(shutil.rmtree, self.dir / run, ignore_errors=True)
         for arguments in (["train", "cartpole", "--steps", 1, "--out", run],
@@ -902,7 +903,7 @@ class TrainTest(CliTest):
 
 
 class Train(TrainTest):
-    may_leave = ("runs", "elsewhere")
+    may_leave = ("runs", "elsewhere", "run.yaml")
 
     def test_summary(self):
         summary = self.train("cartpole", "--steps", 20000, "--seed", 9, "--backend", "threads",
@@ -985,7 +986,7 @@ class Train(TrainTest):
         for key in ("params_sha256", "config_sha256", "backend", "num_envs", "steps", "eval"):
             self.assertEqual(again[key], first[key])
         config = (self.dir / "runs/1/config.yaml").read_text()
-        for line in ("num_envs: 20", "backend: serial", "seed: 4", "  lr: 0.001", "  name: cartpole"):
+        for line in ("num_envs: 20", "backend: serial", "seed: 4", "  learning_rate: 0.001", "  name: cartpole"):
             self.assertIn(f"\n{line}\n", f"\n{config}")
 
     def test_limits(self):
@@ -1027,7 +1028,7 @@ class Train(TrainTest):
         base = ["--steps", 3000, "eval.episodes=4"]
         expected = self.train("cartpole", *base)["params_sha256"]
         for setting in ("env.time_limit=20", "horizon=64", "net.hidden=32", "net.activation=relu",
-                        "ppo.gamma=0.9", "ppo.epochs=2", "normalise_reward=true"):
+                        "ppo.gamma=0.9", "ppo.epochs=2", "normalise_reward=false"):
             with self.subTest(setting=setting):
                 self.assertNotEqual(self.train("cartpole", *base, setting)["params_sha256"],
                                     expected)
@@ -1052,6 +1053,22 @@ class Train(TrainTest):
         self.assertEqual(set(summary["eval"]["metrics"]),
                          {"cost", "baseline_cost", "saving_pct", "accepted", "accepted_nonzero",
                           "offered_nonzero", "failed"})
+
+    def test_customers_set_the_horizon_that_is_not_given(self):
+        def steps(*arguments):
+            return self.train(*arguments, "--epochs", 1, "eval.episodes=0", "num_envs=4")["steps"]
+
+        small = ["net.hidden=8", "env.oracle.kind=insertion", "ppo.minibatch_size=0"]
+        self.assertEqual(steps("dvrp", "--customers", 3, *small), 4 * 3)
+        self.assertEqual(steps("dvrp", "--customers", 3, *small[:2], "ppo.minibatch_size=20"),
+                         4 * 6, "as many whole episodes as a minibatch takes")
+        self.assertEqual(steps("dvrp", "--customers", 3, "horizon=5", *small), 4 * 5)
+        for options in (["--customers", 3, "--policy-update-interval", 2],
+                        ["--policy-update-interval", 2, "--customers", 3]):
+            self.assertEqual(steps("dvrp", *options, *small), 4 * 6)
+        (self.dir / "run.yaml").write_text("env: {name: dvrp}\nhorizon: 7\n")
+        self.assertEqual(steps("run.yaml", "--customers", 3, *small), 4 * 7)
+        self.assertEqual(steps("dvrp", "env.customers=3", *small), 4 * 30)
 
     def test_a_run_without_a_name_makes_one(self):
         for _ in range(3):  # often within one second
@@ -1138,23 +1155,23 @@ class TrainRefusals(TrainTest):
     def test_sizes_that_contradict_each_other(self):
         hidden = "net.hidden: expected 1 to 16 widths from 1 to 1024, such as 64,64; got"
         for setting, message in (
-                ("ppo.minibatch_size=4096", "ppo.minibatch_size 4096 is larger than a rollout of "
-                                            "1024 rows (horizon x num_envs)"),
-                ("ppo.epochs=0", "ppo.epochs: expected an integer from 1 to 1000, got '0'"),
-                ("horizon=0", "horizon: expected an integer from 1 to 1000000, got '0'"),
+                ("ppo.minibatch_size=4096", "ppo.batch_size 4096 is larger than a rollout of "
+                                            "1024 rows (n_steps x num_envs)"),
+                ("ppo.epochs=0", "ppo.n_epochs: expected an integer from 1 to 1000, got '0'"),
+                ("horizon=0", "n_steps: expected an integer from 1 to 1000000, got '0'"),
                 ("net.hidden=0", f"{hidden} '0' in '0'"),
                 ("net.hidden=64,0", f"{hidden} '0' in '64,0'"),
                 ("net.hidden=abc", f"{hidden} 'abc' in 'abc'"),
                 ("net.hidden=", f"{hidden} '' in ''"),
                 ("net.squash=true", "net.squash: only continuous actions can be squashed, those of "
                                     "'cartpole' are Discrete(2)"),
-                ("steps=0", "one of steps, episodes, epochs and duration_s must be above 0")):
+                ("steps=0", "one of total_timesteps, episodes, iterations and duration_s must be above 0")):
             with self.subTest(setting=setting):
                 self.refuse("cartpole", [setting], message)
         self.refuse("cartpole", ["ppo.minibatch_size=0", "ppo.minibatches=2000"],
-                    "ppo.minibatches 2000 is more than a rollout's 1024 rows (horizon x num_envs)")
+                    "ppo.minibatches 2000 is more than a rollout's 1024 rows (n_steps x num_envs)")
         self.refuse("cartpole", ["--num-envs", "1000000", "horizon=1000000"],
-                    "horizon 1000000 x num_envs 1000000 is more than 1073741824 rows")
+                    "n_steps 1000000 x num_envs 1000000 is more than 1073741824 rows")
         self.refuse("cartpole", ["--backend", "processes", "--num-envs", 8, "--workers", 9],
                     "workers: expected an integer from 1 to 8, got 9")
         for duration in ("0", "-1s", "soon", "5d", "nan", ""):
@@ -1187,7 +1204,7 @@ class TrainRefusals(TrainTest):
                   "run.yaml:3: 'n_steps' and 'horizon' are the same key: give one"),
                  ("", "run.yaml: the key env.name is missing"),
                  ("env: {name: cartpole}\nppo:\n  lr: fast\n",
-                  "run.yaml:3: ppo.lr: expected a number from 0 to 1, got 'fast'"),
+                  "run.yaml:3: ppo.learning_rate: expected a number from 0 to 1, got 'fast'"),
                  ("env: {name: cartpole}\nppo:\n  rl: 1\n",
                   "unknown key 'ppo.rl' in run.yaml; did you mean 'ppo.lr'?"),
                  ("env:\n  name: cartpole\n other: 3\n", "run.yaml:3: end of map not found"))
@@ -1203,7 +1220,7 @@ class TrainRefusals(TrainTest):
         files = [path for path in (self.dir / "runs/1").rglob("*") if path.is_file()]
         before = {path: path.read_bytes() for path in files}
         self.expect_error(["train", "cartpole", "--out", "runs/1"], 2,
-                          "'runs/1' holds a run already; go on with it by --resume runs/1, or choose "
+                          "'runs/1' holds a run already; resume it with --resume runs/1, or choose "
                           "another --out")
         self.assertEqual({path: path.read_bytes() for path in files}, before)
         (self.dir / "file").write_text("mine")
@@ -1303,7 +1320,7 @@ class TrainSignals(TrainTest):
                     self.assertLess(time.monotonic() - start, 5)
                     self.assertEqual((process.returncode, out), (130, ""))
                     self.assertRegex(err.splitlines()[-1],
-                                     r"\Aflotilla: interrupted after \d+ steps; go on with --resume ")
+                                     r"\Aflotilla: interrupted after \d+ steps; resume with --resume ")
                     wait_for(lambda: not any(map(is_alive, workers)), "the workers end", 2)
 
 
@@ -1388,7 +1405,7 @@ class BenchPpo(CliTest):
         result = self.run_cli("bench", "ppo", "pendulum", "--seconds", "0.05")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertRegex(result.stdout.splitlines()[-1],
-                         r"\A\d+\.\d k steps trained per second \(\d+\.\d GFLOP/s\): \d+ steps in ")
+                         r"\A[\d.,]+( [kM])? steps trained per second \(\d+\.\d GFLOP/s\): \d+ steps in ")
 
     def test_bad_input(self):
         self.expect_error(["bench", "ppo", "cartpol"], 2,

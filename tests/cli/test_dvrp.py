@@ -412,9 +412,13 @@ class Negotiation(DvrpTest):
                                judged["saving_pct"] / judged["ceiling_saving_pct"])
         self.assertGreater(judged["saving_ci95"], 0)
         self.assertGreater(judged["acceptance"], 0.5)
+        self.check_by_negotiator(judged)
         table = self.call("eval", "run", "--instances", 4, "--iterations", 50, "--no-ceiling")
         self.assertIn("random allowed offers", table.stdout)
+        self.assertRegex(table.stdout, r"(?m)^least detour  ")
+        self.assertRegex(table.stdout, r"(?m)^above the least detour: -?\d+\.\d\d \+- ")
         self.assertNotIn("S*", table.stdout)
+        self.assertLessEqual(max(map(len, table.stdout.splitlines())), 80)
 
         self.call("show", "run", "--day", 2, "--out", "day.svg")
         text = "".join(ElementTree.parse(self.folder / "day.svg").getroot().itertext())
@@ -423,6 +427,58 @@ class Negotiation(DvrpTest):
         policy = "run/checkpoints/step_576/model.safetensors"
         alone = self.json_of("eval", policy, "--instances", 12, "--iterations", 200)
         self.assertEqual({**alone, "policy": ""}, {**judged, "policy": ""})
+
+    def check_by_negotiator(self, judged):
+        """What the travellers pay, beside what is saved."""
+        by = judged["by_negotiator"]
+        self.assertEqual(list(by), ["no_negotiation", "random_allowed", "least_detour", "trained",
+                                    "ceiling"])
+        none, rule, trained = by["no_negotiation"], by["least_detour"], by["trained"]
+        for name in ("saving_pct", "saving_ci95", "acceptance", "offered_nonzero"):
+            self.assertEqual(trained[name], judged[name], name)
+        self.assertEqual(none["minutes"], judged["baseline"])
+        for name in ("saving_pct", "saving_ci95", "offered_nonzero", "shifted_minutes"):
+            self.assertEqual(none[name], 0, name)
+        for each in by.values():
+            self.assertGreater(each["ride_minutes"], 0)
+            self.assertGreaterEqual(each["ride_minutes"], each["excess_minutes"])
+            self.assertLessEqual(each["shifted_minutes"], 60 * each["offered_nonzero"])
+            self.assertAlmostEqual(each["ride_minutes"] - each["excess_minutes"],
+                                   none["ride_minutes"] - none["excess_minutes"], places=6,
+                                   msg="the direct way is the same for all")
+        self.assertLess(rule["offered_nonzero"], by["random_allowed"]["offered_nonzero"])
+        self.assertAlmostEqual(judged["above_least_detour_pct"],
+                               trained["saving_pct"] - rule["saving_pct"])
+
+    def test_a_run_ends_with_what_it_saves_and_how_to_judge_it(self):
+        lines = self.train("--epochs", "1").stdout.splitlines()
+        saving = json.loads((self.folder / "run/summary.json").read_text())["eval"]["metrics"]
+        self.assertRegex(lines[-3], rf"^saving {saving['saving_pct']:.2f} \+- \d+\.\d\d % on 4 days")
+        self.assertEqual(lines[-2], "a day before and after: run/day.svg")
+        ElementTree.parse(self.folder / "run/day.svg")
+        command = lines[-1].removeprefix("judged by a solver: ").split()
+        self.assertEqual(command[1:], ["dvrp", "eval", "run"])
+        self.call(*command[2:], "--instances", 2, "--iterations", 5, "--no-ceiling")
+        self.call("show", "run", "--out", "shown.svg")
+        self.assertEqual((self.folder / "shown.svg").read_bytes(),
+                         (self.folder / "run/day.svg").read_bytes())
+
+    def test_without_an_evaluation_nothing_is_said_about_the_saving(self):
+        text = self.train("--epochs", "1", "eval.every=0", "eval.episodes=0").stdout
+        self.assertNotIn("saving", text)
+        self.assertIn("a day before and after: run/day.svg", text)
+
+    def test_its_options_are_in_the_help_of_its_runs_only(self):
+        def helped(*arguments):
+            done = subprocess.run([BINARY, *arguments, "--help"], capture_output=True, text=True,
+                                  timeout=TIMEOUT_S, check=True)
+            return done.stdout
+
+        for option in ("--customers", "--policy-update-interval"):
+            for own in (("train", "dvrp"), ("train", "dvrp-64"), ("bench", "ppo", "dvrp")):
+                self.assertIn(option, helped(*own))
+            for other in (("train",), ("train", "cartpole"), ("train", "cage2"), ("bench", "ppo")):
+                self.assertNotIn(option, helped(*other))
 
     def test_another_kernel_of_the_oracle_is_warned_of(self):
         self.train("--epochs", "1")

@@ -217,7 +217,7 @@ class Compare(ReportTest):
                                   "490.50 +- 1.25 9.50 s 19000 42 MB".split())
         self.assertEqual(rows[2], "fast cartpole ppo threads 32 2 40000 9.00 s 5 k 2.50x 496.63 "
                                   "490.50 +- 1.25 3.80 s 19000 42 MB".split())
-        self.assertIn("\nsettings: 8 keys equal, 1 differs; config_sha256 equal\n"
+        self.assertIn("\nconfig: 8 keys equal, 1 differs; config_sha256 equal\n"
                       "differ in how the run is carried out:\n"
                       "  threads: 1 (slow); 2 (fast)\n"
                       "learning curves: compare.svg\n", shown)
@@ -263,7 +263,7 @@ class Compare(ReportTest):
         result = self.compare("a", "b", "c")
         self.assertEqual(result["settings"]["semantic"], {
             "env.name": {"a": "cartpole", "b": "pendulum", "c": "cartpole"},
-            "ppo.lr": {"a": "0.002", "b": "0.1", "c": "0.002"}})
+            "ppo.learning_rate": {"a": "0.002", "b": "0.1", "c": "0.002"}})
         self.assertEqual(result["settings"]["execution"], {})
         self.assertIsNone(result["settings"]["same_config_sha256"])
         self.assertIsNone(result["score"])
@@ -307,7 +307,7 @@ class Compare(ReportTest):
         self.assertEqual((peer["state"], peer["steps"], peer["wall_s"], peer["steps_per_s"]),
                          ("table", 20000, 40, 500))
         self.assertEqual((peer["time_to_score_s"], peer["speed_up"]), (40, 0.25))
-        self.assertIn("settings: known of fewer than two runs\n",
+        self.assertIn("config: known of fewer than two runs\n",
                       self.run_cli("compare", "ours", "progress.csv"))
 
     def test_a_run_without_metrics_has_its_summary(self):

@@ -20,7 +20,7 @@ from pathlib import Path
 
 BINARY = None
 TIMEOUT_S = 60
-SMALL = ["--num-envs", "8", "horizon=16", "--threads", "1", "eval.episodes=8", "net.hidden=16"]
+SMALL = ["--num-envs", "8", "n_steps=16", "--threads", "1", "eval.episodes=8", "net.hidden=16"]
 
 
 class RunTest(unittest.TestCase):
@@ -143,11 +143,14 @@ class OtherMachines(RunTest):
         "cage2": "ac4de8330fe4cbca245acc4bf14a296b5f2a5532933526e30aa520f6e1186d39",
     }
 
+    # What recipes have changed since.
+    SETTINGS = {"cartpole": ["normalize_reward=false", "ppo.gamma=0.98"]}
+
     def test_the_portable_kernels_train_the_same_parameters(self):
         for env, expected in self.EXPECTED.items():
             with self.subTest(env=env):
                 done = self.call("train", env, "--steps", 4096, "--seed", 5, "--json", "--out", self.folder / env,
-                                 *SMALL, FLOTILLA_KERNEL="portable")
+                                 *SMALL, *self.SETTINGS.get(env, []), FLOTILLA_KERNEL="portable")
                 summary = json.loads(done.stdout)
                 self.assertEqual(summary["kernel"], "fused portable")
                 self.assertEqual(summary["params_sha256"], expected)
@@ -159,7 +162,7 @@ class Resume(RunTest):
         shutil.rmtree(self.run)
         self.train(2048, "ppo.lr_schedule=constant")
         done = self.call("train", "--resume", self.run, "--steps", 4096)
-        self.assertIn("changed: steps: 2048 -> 4096", done.stderr)
+        self.assertIn("changed: total_timesteps: 2048 -> 4096", done.stderr)
         self.assertEqual(self.summary()["params_sha256"], long)
         self.assertEqual([line["step"] for line in self.lines()], list(range(128, 4097, 128)))
 
@@ -173,7 +176,7 @@ class Resume(RunTest):
     def test_settings_for_a_finished_run_are_said_to_have_no_effect(self):
         self.train()
         done = self.call("train", "--resume", self.run, "ppo.lr=0.01")
-        self.assertRegex(done.stderr, r"is finished: 2048 steps\nwithout effect: ppo.lr: \S+ -> 0.01\n")
+        self.assertRegex(done.stderr, r"is finished: 2048 steps\nwithout effect: ppo.learning_rate: \S+ -> 0.01\n")
 
     def test_changed_settings_are_recorded(self):
         self.train()
@@ -181,14 +184,14 @@ class Resume(RunTest):
         last = [json.loads(line) for line in (self.run / "history.jsonl").read_text().splitlines()][-2]
         self.assertEqual(last["event"], "resume")
         self.assertEqual(last["step"], 2048)
-        self.assertEqual(sorted(change.split(":")[0] for change in last["changes"]), ["ppo.lr", "ppo.lr_schedule", "steps",
-                                                                                       "threads"])
-        self.assertIn("lr: 0.01", (self.run / "config.yaml").read_text())
+        self.assertEqual(sorted(change.split(":")[0] for change in last["changes"]), ["ppo.learning_rate", "ppo.learning_rate_schedule",
+                                                                                       "threads", "total_timesteps"])
+        self.assertIn("learning_rate: 0.01", (self.run / "config.yaml").read_text())
         self.assertEqual(self.lines()[-1]["charts/learning_rate"], 0.01)
 
     def test_what_the_state_depends_on_cannot_be_changed(self):
         self.train()
-        for change in ("env.time_limit=100", "num_envs=4", "replicas=2", "net.hidden=8", "seed=3", "normalise_reward=true"):
+        for change in ("env.time_limit=100", "num_envs=4", "replicas=2", "net.hidden=8", "seed=3", "normalize_reward=false"):
             key = change.split("=")[0]
             done = self.call("train", "--resume", self.run, change, "--steps", 9999, status=2)
             self.assertIn(f"cannot change {key} from", self.error(done))
@@ -399,7 +402,7 @@ class Interrupt(RunTest):
             _, text = process.communicate(timeout=TIMEOUT_S)
             self.assertEqual(process.returncode, 130, text)
             self.assertIn("again: stop at once", text)
-            self.assertIn(f"go on with --resume {self.run}", text)
+            self.assertIn(f"resume with --resume {self.run}", text)
             last = self.lines()[-1]["step"]
             self.assertEqual(self.checkpoints(), [0, last])
             self.assertIn('"interrupted"', (self.run / "history.jsonl").read_text())
@@ -449,13 +452,13 @@ class Interrupt(RunTest):
             process.send_signal(signal.SIGINT)
             _, text = process.communicate(timeout=TIMEOUT_S)
         self.assertEqual(process.returncode, 130, text)
-        self.assertIn(f"interrupted after 128 steps; go on with --resume {self.run}", text)
+        self.assertIn(f"interrupted after 128 steps; resume with --resume {self.run}", text)
         self.call("train", "--resume", self.run, "eval.episodes=5")
         self.assertEqual(self.summary()["eval"]["episodes"], 5)
 
     def test_a_second_signal_ends_it_at_once(self):
         # An update of seconds: the first signal waits for it.
-        process = self.start("ppo.epochs=1000", "horizon=5000")
+        process = self.start("ppo.n_epochs=1000", "n_steps=5000")
         process.send_signal(signal.SIGINT)
         time.sleep(0.3)
         self.assertIsNone(process.poll())
@@ -485,7 +488,7 @@ class FullDisk(RunTest):
         text = self.error(done)
         self.assertIn("No space left on device", text)
         last = self.checkpoints()[-1]
-        self.assertIn(f"the last checkpoint is step_{last}: go on with --resume {self.run}", text)
+        self.assertIn(f"the last checkpoint is step_{last}: resume with --resume {self.run}", text)
         self.call("eval", self.run, "--episodes", 5)
         # With room again, it goes on.
         elsewhere = self.folder / "moved"
@@ -530,6 +533,44 @@ class Metrics(RunTest):
         self.assertGreater(len(names), 1)
 
 
+class WarmStart(RunTest):
+    def test_init(self):
+        self.train()
+        model = self.run / "checkpoints/step_2048/model.safetensors"
+        small = ["--num-envs", 8, "n_steps=16", "--threads", 1, "eval.episodes=8"]
+        for name, source in (("of_run", self.run), ("of_file", model)):
+            self.call("train", "cartpole", "force=8", "--init", source, "--steps", 1024, "--out", name, *small)
+            start = json.loads((self.folder / name / "history.jsonl").read_text().splitlines()[0])
+            self.assertEqual(start["init"], str(source))
+            self.assertEqual(start["init_params_sha256"], self.summary()["params_sha256"])
+            self.assertIn('hidden: "16"', (self.folder / name / "config.yaml").read_text())
+        summaries = [json.loads((self.folder / name / "summary.json").read_text()) for name in ("of_run", "of_file")]
+        self.assertEqual(summaries[0]["params_sha256"], summaries[1]["params_sha256"])
+        self.assertIn("has actions", self.error(self.call("train", "pendulum", "--init", self.run, status=4)))
+        self.assertIn("cannot change init", self.error(self.call("train", "--resume", self.run, "--init", model, status=2)))
+
+
+class Verify(RunTest):
+    def verify(self, *arguments, status=0):
+        return self.call("verify", "cartpole", "total_timesteps=2048", "n_steps=16", "num_envs=8", "eval.episodes=8",
+                         "net.hidden=16", *arguments, status=status)
+
+    def test_scores_are_those_of_train(self):
+        self.train(2048, "--seed", 5)
+        found = json.loads(self.verify("--seeds", 3, "--first-seed", 4, "--json").stdout)
+        self.assertEqual([result["seed"] for result in found["results"]], [4, 5, 6])
+        self.assertEqual(found["results"][1]["score"], self.summary()["eval"]["mean"])
+        self.assertEqual((found["passed"], found["failures"], found["at_least"]), (3, [], None))
+        self.assertEqual(list(self.folder.iterdir()), [self.run])
+
+    def test_what_is_missed_is_said(self):
+        done = self.verify("--seeds", 2, "--at-least", 501, "--out", "kept", status=1)
+        self.assertRegex(done.stdout, r"\Acartpole: 0 of 2 at 501 or more \(seeds 0 to 1\)\n")
+        self.assertRegex(done.stdout, r"\n  seed 0: \d+\.\d\d\n  seed 1: \d+\.\d\d\n\Z")
+        self.assertEqual(sorted(path.name for path in (self.folder / "kept").iterdir()), ["seed0", "seed1"])
+        self.assertIn("eval.episodes: a score needs at least one", self.error(self.verify("eval.episodes=0", status=2)))
+
+
 class Evaluate(RunTest):
     def test_the_policy_file_reproduces_the_summary(self):
         for what, more in (("cartpole", ()), ("pendulum", ("net.normalise_obs=true", "env.time_limit=50"))):
@@ -557,12 +598,30 @@ class Evaluate(RunTest):
         summary = self.train(1_000_000, "eval.every=2", "eval.stop_at=12")
         self.assertLess(summary["steps"], 500_000)
         self.assertGreaterEqual(summary["best"]["mean"], 12)
+        self.assertRegex(summary["ended_by"], r"\Aeval.stop_at: the evaluation at step \d+ has \S+, 12 was asked for\Z")
+        self.assertEqual(json.loads((self.run / "history.jsonl").read_text().splitlines()[-1])["ended_by"], summary["ended_by"])
         self.call("train", "--resume", self.run)  # and it stays ended
         self.assertEqual(self.summary()["steps"], summary["steps"])
+
+    def test_eval_freq_counts_steps(self):
+        self.train(2048, "--eval-freq", 500)  # updates are of 128 steps
+        evaluated = [line["step"] for line in self.lines() if "eval/episodic_return" in line]
+        self.assertEqual(evaluated, [512, 1024, 1536, 2048])
 
     def test_patience_ends_the_training(self):
         summary = self.train(10_000_000, "eval.every=1", "eval.patience=5", "ppo.lr=0", "eval.episodes=4")
         self.assertEqual(summary["steps"], 128 * 6)
+        self.assertIn("eval.patience: 5 evaluations since the best", summary["ended_by"])
+
+    def test_other_settings_of_the_environment(self):
+        self.assertEqual(self.train()["ended_by"], "total_timesteps")
+        def mean(*overrides):
+            return json.loads(self.call("eval", self.run, "--episodes", 8, "--json", *overrides).stdout)["mean"]
+        self.assertEqual(mean(), self.summary()["eval"]["mean"])
+        self.assertEqual(mean("env.time_limit=5"), 5)
+        self.assertEqual(mean("time_limit=3"), 3)
+        self.assertIn("unknown key 'time_limt'; did you mean 'time_limit'?",
+                      self.error(self.call("eval", self.run, "time_limt=3", status=2)))
 
     def test_errors(self):
         self.assertIn("there is no run or policy file", self.error(self.call("eval", "nothing", status=2)))
@@ -577,7 +636,7 @@ class Evaluate(RunTest):
         one = json.loads(self.call("eval", self.run, "--episodes", 1, "--json").stdout)
         self.assertEqual((one["std"], one["ci95"]), (None, None))
         self.assertIn("--seed: Value -1 not in range", self.error(self.call("eval", self.run, "--seed", -1, status=2)))
-        self.assertIn("eval.every and eval.episodes above 0",
+        self.assertIn("eval_freq and eval.episodes above 0",
                       self.error(self.call("train", "cartpole", "eval.stop_at=5", status=2)))
         self.assertIn("expected a number or 'never', got 'soon'",
                       self.error(self.call("train", "cartpole", "eval.stop_at=soon", status=2)))

@@ -127,7 +127,7 @@ class Resume(SearchTest):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=TIMEOUT_S)
         self.assertEqual(process.returncode, 130, errors)
-        self.assertRegex(errors, r"interrupted after \d+ workflows?; go on with --resume s")
+        self.assertRegex(errors, r"interrupted after \d+ workflows?; resume with --resume s")
 
     def test_a_finished_search_can_be_made_longer(self):
         self.call("corners", "search", *small(), "--out", "whole")

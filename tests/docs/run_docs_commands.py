@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the shell commands of README.md and docs/, so that no page shows one that fails.
+"""Runs the shell commands of README.md and docs/, so that no page shows one that fails, or that does
+not fit a terminal.
 
 A fenced block whose info string starts with `sh` or `bash` is one `bash -euo pipefail` script, run
 in the project root. $SCRATCH is a directory that the blocks of a page share and that is removed
@@ -11,6 +12,10 @@ string:
     expect=N    must end with exit status N instead of 0
     timeout=S   seconds this block may take
 
+They run in a pseudo-terminal of 80 x 24. What flotilla shows there has no line longer than it, is
+never silent for more than 3 s, and leaves nothing of a live line behind; what --json prints, and
+paths, may be longer.
+
 Any other word is an error. Some commands make no sense inside a test (`./flotilla test` is what is
 running right now); they are left out of their block, and listed.
 """
@@ -19,13 +24,13 @@ import argparse
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+import pseudo_terminal  # noqa: E402
 
 TIMEOUT_S = 120
 SLOW_TIMEOUT_S = 600
@@ -134,31 +139,38 @@ def remove_runs(root, output):
             (root / "runs").rmdir()
 
 
+# Before each command its name, and why a block ended, for the terminal whatever is redirected.
+TRACE = r"""exec 19>&2
+trap 'printf "\e]part;%s\a" "${BASH_COMMAND//[^[:print:]]/ }" >&19' DEBUG
+trap 'printf "\e]part;\a(line %s of the block: %s: status %s)\n" $((LINENO - 3)) "$BASH_COMMAND" $? >&19' ERR
+"""
+
+
+def is_ours(command):
+    """Whether a command has to fit the terminal."""
+    words = command.split()
+    while words and "=" in words[0]:
+        words.pop(0)  # a variable of its environment
+    return words[:1] in (["flotilla"], ["./flotilla"]) and "--json" not in words
+
+
+def faults_of(shown):
+    """What a person at the terminal would not like."""
+    faults = []
+    for part in shown.parts:
+        if not is_ours(part.name):
+            continue
+        faults += [f"{part.name}: {fault}" for fault in part.faults]
+        if part.silence_s > pseudo_terminal.SILENCE_S:
+            faults.append(f"{part.name}: silent for {part.silence_s:.1f} s")
+    return faults
+
+
 def run(block, script, root, scratch, environment):
-    """(exit status or None after a time-out, seconds, output)."""
-    environment = dict(environment, SCRATCH=str(scratch))
-    trace = "trap 'echo \"(line $LINENO of the block: $BASH_COMMAND: status $?)\" >&2' ERR; "
-    start = time.monotonic()
-    # A file and not a pipe: a command that a block leaves running must not keep us waiting.
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            ["bash", "-Eeuo", "pipefail", "-c", trace + script],
-            cwd=root, env=environment, stdin=subprocess.DEVNULL,
-            stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
-        try:
-            status = process.wait(timeout=block.timeout)
-        except subprocess.TimeoutExpired:
-            status = None
-        finally:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            process.wait()
-        output.seek(0)
-        text = output.read().decode(errors="replace")
-    remove_runs(root, text)
-    return status, time.monotonic() - start, text
+    shown = pseudo_terminal.run(["bash", "-Eeuo", "pipefail", "-c", TRACE + script], cwd=root,
+                                env=dict(environment, SCRATCH=str(scratch)), timeout=block.timeout)
+    remove_runs(root, shown.text)
+    return shown
 
 
 def indented(text):
@@ -183,7 +195,7 @@ def main():
         arguments.error(f"--binary: no program at {binary}")
 
     environment = dict(os.environ, FLOTILLA_LAUNCHER_NO_BUILD="1", FLOTILLA_BINARY=str(binary),
-                       PATH=f"{root}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
+                       NO_COLOR="", TERM="xterm", PATH=f"{root}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
 
     pages = [root / page for page in options.pages] or pages_of(root)
     ran, not_run, failed = 0, [], []
@@ -207,15 +219,18 @@ def main():
                 print(f"{block.where}\n{indented(script.strip())}", end="", flush=True)
                 if options.list:
                     continue
-                status, seconds, output = run(block, script, root, scratch, environment)
+                shown = run(block, script, root, scratch, environment)
                 ran += 1
-                if status == block.expect:
-                    print(f"  ok: status {status}, {seconds:.1f} s", flush=True)
+                faults = faults_of(shown)
+                if shown.status == block.expect and not faults:
+                    print(f"  ok: status {shown.status}, {shown.seconds:.1f} s", flush=True)
                     continue
                 failed.append(block.where)
-                got = f"no end after {block.timeout:g} s" if status is None else f"status {status}"
-                print(f"  FAILED: {got}, expected status {block.expect}, {seconds:.1f} s; output:")
-                print(indented(output), end="", flush=True)
+                got = f"no end after {block.timeout:g} s" if shown.status is None else f"status {shown.status}"
+                print(f"  FAILED: {got}, expected status {block.expect}, {shown.seconds:.1f} s")
+                for fault in faults:
+                    print(f"  FAILED: {fault}")
+                print("  output:\n" + indented(shown.text), end="", flush=True)
 
     if not_run:
         print(f"\nnot run ({len(not_run)}):")

@@ -24,6 +24,7 @@ void add_commands(Command& root, Program& program) {
 
 RunOption rounds_option() {
   return {.name = "--rounds",
+          .env = "echo",
           .help = "of echo between updates: horizon",
           .range = {{1, 100}},
           .apply = [](Config& config, const std::string& text) { config.set("horizon", text); }};
@@ -36,6 +37,8 @@ void register_echo(Program& program) {
   add_echo_recipes(program.registry);
   program.commands["echo"] = add_commands;
   program.run_options.push_back(rounds_option());
+  program.endings.emplace_back(
+      [](const Run& run) { return "an echo of " + run.config().type.name + "\n"; });
   program.remarks.emplace_back([](const RunConfig&) { return std::string("an echo"); });
 }
 

@@ -36,7 +36,7 @@ class Domain(unittest.TestCase):
         self.assertIn("say a word", call("echo", "--help").stdout)
         self.assertEqual(call("ecko", status=2).stderr,
                          "echo_program: unknown command 'ecko'; did you mean 'echo'? (commands: "
-                         "list, train, eval, plot, compare, export, check, bench, doctor, echo)\n")
+                         "list, train, eval, plot, compare, export, check, verify, bench, doctor, echo)\n")
 
     def test_environment_and_recipe_are_listed(self):
         shown = call("list").stdout
@@ -51,10 +51,17 @@ class Domain(unittest.TestCase):
         self.assertGreater(summary["eval"]["mean"], 9.5)
         self.assertIn("an echo", done.stderr, "the domain's remark")
 
+    def test_what_it_says_behind_a_run(self):
+        self.assertTrue(call("train", "echo", "--steps", 500).stdout.endswith("an echo of echo\n"))
+
     def test_its_option_of_train(self):
         summary = json.loads(call("train", "echo", "--rounds", 50, "--steps", 500, "--json").stdout)
         self.assertEqual(summary["steps"], 800, "updates are of 50 steps of 8 envs")
-        self.assertIn("--rounds INT:INT in [1 - 100]", call("train", "--help").stdout)
+        self.assertIn("--rounds INT:INT in [1 - 100]", call("train", "echo", "--help").stdout)
+        self.assertIn("--rounds INT:INT in [1 - 100]",
+                      call("bench", "ppo", "echo", "--help").stdout)
+        for elsewhere in (["train"], ["train", "ecko"], ["bench", "ppo"]):
+            self.assertNotIn("--rounds", call(*elsewhere, "--help").stdout)
         self.assertIn("--rounds: Value 101 not in range",
                       call("train", "echo", "--rounds", 101, status=2).stderr)
 

@@ -135,7 +135,7 @@ def disturb(setting, binary, out, number, expected, chance):
         return None  # it was faster than the signal
     if number == signal.SIGINT:
         assert status == INTERRUPTED, f"exit status {status}: {errors}"
-        assert "go on with --resume" in errors, errors
+        assert "resume with --resume" in errors, errors
     else:
         assert status == -number, f"exit status {status}: {errors}"
     resume = [binary, "train", "--resume", str(out)]

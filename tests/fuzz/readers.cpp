@@ -14,6 +14,8 @@
 #include "flotilla/core/json.h"
 #include "flotilla/core/text.h"
 #include "flotilla/env/replay.h"
+#include "flotilla/inference/inference.h"
+#include "flotilla/nn/policy_file.h"
 #include "flotilla/nn/safetensors.h"
 #include "flotilla/train/run_config.h"
 #include "fuzz/instance_reader.h"
@@ -84,6 +86,87 @@ class SafetensorsInput final : public InputReader {
             "4294967296",
             "data_offsets",
             "__metadata__"};
+  }
+};
+
+// The policy files of the light runtime, which throws no Error.
+class PolicyInput final : public InputReader {
+ public:
+  ErrorCode refusal() const override { return ErrorCode::kData; }
+
+  void read(const std::string& input) override {
+    for (const char* kernel : {"", "portable"}) {
+      Inference policy = load(input, kernel);
+      const std::vector<float> obs(policy.inputs(), 0.5F);
+      size_t flags = 0;
+      for (const int count : policy.choices()) flags += static_cast<size_t>(count);
+      const std::vector<uint8_t> masks(flags, 1);
+      for (const bool deterministic : {true, false}) {
+        const Action& action =
+            policy.predict(obs, {.action_masks = masks, .deterministic = deterministic});
+        for (size_t d = 0; d < action.choices().size(); ++d) {
+          require(action.discrete(d) >= 0 && action.discrete(d) < policy.choices()[d],
+                  "an action that is no choice");
+        }
+      }
+    }
+  }
+
+  std::vector<std::string> examples() override {
+    EnvSpec env;
+    env.name = "walk";
+    env.obs = ObsSpace::float32({2}, -1, 1);
+    env.action = ActionSpace::multi_discrete({2, 3});
+    env.has_mask = true;
+    const std::string choices = example(env, {"hidden=3,2", "activation=relu", "shared=true"});
+    env.action = ActionSpace::box({-1, 0}, {1, 2});
+    env.has_mask = false;
+    return {choices, example(env, {"hidden=3", "squash=true", "normalise_obs=true"}),
+            example(env, {"hidden=2", "precision=bf16"})};
+  }
+
+  std::vector<std::string> tokens() const override {
+    return {"{",
+            "}",
+            "[",
+            "]",
+            "\"",
+            "\\u0041",
+            "-1",
+            "0",
+            "1",
+            "4294967296",
+            "F32",
+            "F64",
+            "actor.0.weight",
+            "actor.9.weight",
+            "trunk.0.weight",
+            "obs_normaliser.mean",
+            "Discrete(5)",
+            "MultiDiscrete(",
+            "Box(",
+            "precision: bf16\\n",
+            "activation: relu\\n",
+            "\"__metadata__\":{",
+            "[0,8]",
+            "[2,2]",
+            "18446744073709551615"};
+  }
+
+ private:
+  static Inference load(const std::string& input, const char* kernel) {
+    try {
+      return Inference::from_bytes(input, "input", kernel);
+    } catch (const std::runtime_error& error) {
+      throw Error(ErrorCode::kData, error.what());
+    }
+  }
+
+  static std::string example(const EnvSpec& env, const std::vector<std::string>& settings) {
+    Config config(NetworkSpec::schema());
+    for (const std::string& each : settings) config.apply_override(each);
+    const auto policy = make_policy(NetworkSpec::from(config, "", env), {});
+    return encode_policy(*policy, env, {"walk", "", 0, 0});
   }
 };
 
@@ -354,10 +437,15 @@ std::unique_ptr<InputReader> make() {
 }
 
 const std::map<std::string, std::unique_ptr<InputReader> (*)(), std::less<>> kReaders = {
-    {"bundle", make<BundleInput>},      {"csv", make<CsvInput>},
-    {"events", make_events_reader},     {"gzip", make<GzipInput>},
-    {"instance", make_instance_reader}, {"safetensors", make<SafetensorsInput>},
-    {"serial", make<SerialInput>},      {"state", make_state_reader},
+    {"bundle", make<BundleInput>},
+    {"csv", make<CsvInput>},
+    {"events", make_events_reader},
+    {"gzip", make<GzipInput>},
+    {"instance", make_instance_reader},
+    {"policy", make<PolicyInput>},
+    {"safetensors", make<SafetensorsInput>},
+    {"serial", make<SerialInput>},
+    {"state", make_state_reader},
     {"yaml", make<YamlInput>}};
 
 }  // namespace

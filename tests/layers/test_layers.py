@@ -13,7 +13,7 @@ from pathlib import Path
 
 OPTIONS = None
 
-GENERAL = ("core", "env", "nn", "algo", "train", "report", "command", "cli")
+GENERAL = ("inference", "core", "env", "nn", "algo", "train", "report", "command", "cli")
 DOMAIN = re.compile(r"dvrp|cage2|coinrun|funding|workflow|dial-a-ride|oracle", re.IGNORECASE)
 # Who includes a library, as regular expressions.
 ALONE = {r"#include <CLI/": r"src/command/command\.cpp",

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import unittest
 from pathlib import Path
 
 OPTIONS = None
+POLICY = None  # the file that the first example has trained
 HOME = None  # of the reader of the page; it was elsewhere when he installed
 OUTPUT = {}  # of the example programs
 TIMEOUT_S = 300
@@ -24,9 +26,11 @@ TIMEOUT_S = 300
 PAGE = "docs/library.md"
 # Files that the page must show whole, each in a block of its own.
 SHOWN = ["examples/thermostat/thermostat.h", "examples/thermostat/main.cpp",
-         "examples/thermostat/CMakeLists.txt", "examples/act/main.cpp"]
+         "examples/thermostat/CMakeLists.txt", "examples/act/main.cpp", "examples/inference/main.cpp",
+         "examples/inference/CMakeLists.txt"]
 THERMOSTAT_LINES = 65  # at most, of the environment and the program together
-ACT_LINES = 50
+ACT_LINES = 40
+LARGEST_OBJECT = 100_000  # bytes of code and data of the light runtime
 
 PLUGIN = "libflotilla_torch.so"
 LEFT_OUT = {"fused", "torch"}  # folders whose headers are not installed
@@ -66,17 +70,19 @@ def run_page(block, **more):
 
 
 def setUpModule():
-    global HOME
+    global HOME, POLICY
     directory = tempfile.TemporaryDirectory(prefix="flotilla-package-")
     unittest.addModuleCleanup(directory.cleanup)
     first, HOME = Path(directory.name) / "first", Path(directory.name) / "second"
     first.mkdir()
-    install, train, act = blocks("sh no-run")
+    install, train, act, infer = blocks("sh no-run")
     run_page(install, home=first)
     first.rename(HOME)
     OUTPUT["train"] = run_page(train)
     policy = re.search(r"^policy (.*)$", OUTPUT["train"], re.MULTILINE)[1]
-    OUTPUT["act"] = run_page(act, POLICY=str(HOME / "thermostat" / policy))
+    POLICY = HOME / "thermostat" / policy
+    OUTPUT["act"] = run_page(act, POLICY=str(POLICY))
+    OUTPUT["infer"] = run_page(infer, POLICY=str(POLICY))
 
 
 def degrees(pattern, output):
@@ -136,7 +142,9 @@ class Installed(unittest.TestCase):
     def test_package_has_its_files(self):
         self.assertEqual({file.name for file in self.package_files()},
                          {"flotillaConfig.cmake", "flotillaConfigVersion.cmake",
-                          "flotillaTargets.cmake", f"flotillaTargets-{OPTIONS.config}.cmake"})
+                          "flotillaTargets.cmake", f"flotillaTargets-{OPTIONS.config}.cmake",
+                          "flotillaInferenceTargets.cmake",
+                          f"flotillaInferenceTargets-{OPTIONS.config}.cmake"})
 
     def test_package_names_no_folder_of_ours(self):
         places = OPTIONS.root, OPTIONS.build, HOME.parent
@@ -157,6 +165,77 @@ class Installed(unittest.TestCase):
         self.assertTrue(json.loads(shown)["same_bits"])
         referee = HOME / "flotilla/share/flotilla/ortools_referee.py"
         self.assertTrue(referee.is_file() and not referee.is_symlink())
+
+
+class Configuring(unittest.TestCase):
+    """What find_package says to a project, which is only configured."""
+
+    def configure(self, name, find, *arguments):
+        source = HOME / name
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.22)\nproject(mine LANGUAGES CXX)\n"
+            f"find_package(flotilla {find})\n"
+            'message(STATUS "found=${flotilla_FOUND} fmt=${fmt_FOUND}")\n')
+        result = subprocess.run(
+            ["cmake", "-S", source, "-B", source / "build", "-G", OPTIONS.generator,
+             f"-DCMAKE_CXX_COMPILER={OPTIONS.compiler}", f"-DCMAKE_PREFIX_PATH={HOME}/flotilla",
+             *arguments], capture_output=True, text=True, timeout=TIMEOUT_S,
+            env={key: value for key, value in os.environ.items() if key != "CMAKE_BUILD_TYPE"})
+        return result.stdout + result.stderr
+
+    def test_a_project_without_a_build_type_is_warned(self):
+        self.assertIn("no build type", self.configure("untyped", "REQUIRED"))
+
+    def test_others_are_not(self):
+        said = self.configure("typed", "REQUIRED", "-DCMAKE_BUILD_TYPE=RelWithDebInfo")
+        self.assertNotIn("Warning", said)
+        self.assertIn("fmt=1", said)
+        self.assertNotIn("Warning", self.configure("flags", "REQUIRED", "-DCMAKE_CXX_FLAGS=-O2"))
+
+    def test_the_runtime_alone_needs_no_other_package(self):
+        said = self.configure("alone", "REQUIRED COMPONENTS inference",
+                              "-DCMAKE_BUILD_TYPE=Release")
+        self.assertRegex(said, r"found=(1|TRUE) fmt=\n")
+
+    def test_an_unknown_component_is_named(self):
+        said = self.configure("unknown", "REQUIRED COMPONENTS training",
+                              "-DCMAKE_BUILD_TYPE=Release")
+        self.assertIn("flotilla has no component 'training'", said)
+
+
+class LightRuntime(unittest.TestCase):
+    def test_acts_by_the_policy(self):
+        self.assertEqual(OUTPUT["infer"].splitlines()[-1], "1")
+
+    def test_two_copied_files_are_all_it_takes(self):
+        copy = HOME / "copied"
+        copy.mkdir()
+        for name in ("inference.h", "inference.cpp"):
+            (copy / name).write_bytes((HOME / "flotilla/share/flotilla/inference" / name)
+                                      .read_bytes())
+        main = read("examples/inference/main.cpp")
+        (copy / "main.cpp").write_text(main.replace("flotilla/inference/inference.h",
+                                                    "inference.h"))
+        run("sh", "-c", f"cd {copy} && {OPTIONS.compiler} -std=c++20 -O2 -Wall -Wextra -Werror "
+            "main.cpp inference.cpp -o infer")
+        shown = run("sh", "-c", f"printf '%s\\n' '-2 0 -1' '2 0 1' | {copy}/infer {POLICY}")
+        self.assertEqual(shown, "1\n0\n")
+
+    def test_is_small(self):
+        if shutil.which("size") is None:
+            self.skipTest("no size of binutils")
+        if OPTIONS.config == "debug":
+            self.skipTest("not an optimised build")
+        library, = (HOME / "flotilla").rglob("libflotilla_inference.a")
+        text, data, bss = map(int, run("size", library).splitlines()[1].split()[:3])
+        self.assertLess(text + data + bss, LARGEST_OBJECT)
+
+    def test_needs_the_standard_library_alone(self):
+        file = HOME / "flotilla/share/flotilla/inference/inference.cpp"
+        includes = set(re.findall(r"#include (.*)", file.read_text()))
+        self.assertEqual({name for name in includes if name.startswith('"')},
+                         {'"inference.h"', '"inference.cpp"'})
 
 
 class Examples(unittest.TestCase):

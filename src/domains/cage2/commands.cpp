@@ -9,9 +9,11 @@
 
 #include <memory>
 
+#include "flotilla/core/activity.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/json.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/domains/cage2/episode_figure.h"
 #include "flotilla/domains/cage2/leaderboard.h"
 #include "flotilla/domains/cage2/replay.h"
@@ -30,6 +32,7 @@ struct ReplayArguments {
 void replay(Program& program, const ReplayArguments& arguments) {
   const auto mode =
       arguments.mode == "seed" ? cage2::ReplayMode::kSeed : cage2::ReplayMode::kOutcomes;
+  const Activity replaying("replaying");
   const cage2::ReplayResult result =
       cage2::replay(arguments.file, mode, arguments.version == "legacy");
   if (result.mismatches > 0) program.exit_status = exit_status(ErrorCode::kCheckFailed);
@@ -39,12 +42,12 @@ void replay(Program& program, const ReplayArguments& arguments) {
                        {"steps", result.steps},
                        {"mismatches", result.mismatches},
                        {"first_mismatch", none ? Json() : Json(result.first_mismatch)}};
-    fmt::print("{}\n", json.dump());
+    display_data(json.dump() + "\n");
     return;
   }
-  fmt::print("{} episodes, {} steps, {} mismatches\n", result.episodes, result.steps,
-             result.mismatches);
-  if (result.mismatches > 0) fmt::print("the first: {}\n", result.first_mismatch);
+  display(fmt::format("{} episodes, {} steps, {} mismatches\n", result.episodes, result.steps,
+                      result.mismatches));
+  if (result.mismatches > 0) display("the first: " + result.first_mismatch + "\n");
 }
 
 void add_replay(Command& cage2, Program& program) {
@@ -75,7 +78,7 @@ void leaderboard(LeaderboardArguments arguments) {
   const PolicyFile file = find_policy(arguments.path, arguments.checkpoint);
   const cage2::Leaderboard board = cage2::play_leaderboard(file, arguments.options);
   if (!arguments.json) {
-    fmt::print("{}", cage2::leaderboard_text(board, arguments.options));
+    display(cage2::leaderboard_text(board, arguments.options, terminal_width(Stream::kOut)));
     return;
   }
   Json json = {{"total", board.total.mean}, {"total_se", board.total.error}};
@@ -84,7 +87,7 @@ void leaderboard(LeaderboardArguments arguments) {
   }
   json["version"] = arguments.version;
   json["episodes"] = arguments.options.episodes;
-  fmt::print("{}\n", json.dump());
+  display_data(json.dump() + "\n");
 }
 
 void add_leaderboard(Command& cage2) {
@@ -114,13 +117,13 @@ void show(const ShowArguments& arguments) {
   const cage2::Episode episode = cage2::play_episode(file, arguments.options);
   write_file_atomically(arguments.out, cage2::episode_svg(episode));
   if (!arguments.json) {
-    fmt::print("{}: {}\n", arguments.out, cage2::summary(episode));
+    display(arguments.out + ": " + cage2::summary(episode) + "\n");
     return;
   }
   const Json json = {{"policy", file.tensors.origin}, {"red", cage2::name_of(episode.red)},
                      {"seed", episode.seed},          {"steps", episode.steps.size()},
                      {"reward", episode.total()},     {"file", arguments.out}};
-  fmt::print("{}\n", json.dump(-1, Json::StrayBytes::kReplace));
+  display_data(json.dump(-1, Json::StrayBytes::kReplace) + "\n");
 }
 
 void add_show(Command& cage2) {

@@ -8,6 +8,7 @@
 
 #include "flotilla/domains/cage2/cage2_env.h"
 #include "flotilla/domains/cage2/defender.h"
+#include "flotilla/report/text_table.h"
 #include "flotilla/train/evaluator.h"
 
 namespace flotilla::cage2 {
@@ -72,11 +73,12 @@ Score play(const Defender& defender, const Config& config, int length,
   return score_of(costs);
 }
 
-std::string row(const std::string& name, double total,
-                const std::array<double, kSettings>& settings) {
-  std::string text = fmt::format("{:<40}{:>10.2f}", name, total);
-  for (const double each : settings) text += fmt::format("{:>9.2f}", each);
-  return text + "\n";
+using Row = std::vector<std::string>;
+
+Row row_of(const std::string& name, double total, const std::array<double, kSettings>& settings) {
+  Row row = {name, fmt::format("{:.2f}", total)};
+  for (const double each : settings) row.push_back(fmt::format("{:.2f}", each));
+  return row;
 }
 
 }  // namespace
@@ -101,22 +103,22 @@ Leaderboard play_leaderboard(const PolicyFile& file, const LeaderboardOptions& o
   return board;
 }
 
-std::string leaderboard_text(const Leaderboard& ours, const LeaderboardOptions& options) {
-  std::string text = fmt::format("{:<40}{:>10}", "agent", "total");
-  for (const char* name : kSettingNames) text += fmt::format("{:>9}", name);
-  text += "\n";
+std::string leaderboard_text(const Leaderboard& ours, const LeaderboardOptions& options,
+                             size_t width) {
+  std::vector<Row> rows = {{"agent", "total"}};
+  rows[0].insert(rows[0].end(), std::begin(kSettingNames), std::end(kSettingNames));
   std::array<double, kSettings> settings{};
   for (size_t i = 0; i < kSettings; ++i) settings[i] = ours.settings[i].mean;
-  const std::string own = row(options.legacy ? "* this policy" : "* this policy (version head)",
-                              ours.total.mean, settings);
+  const Row own = row_of(options.legacy ? "* this policy" : "* this policy (version head)",
+                         ours.total.mean, settings);
   bool shown = false;
   for (const Published& each : kPublished) {
-    if (!shown && ours.total.mean > each.total) text += own;
+    if (!shown && ours.total.mean > each.total) rows.push_back(own);
     shown |= ours.total.mean > each.total;
-    text += row(each.name, each.total, each.settings);
+    rows.push_back(row_of(each.name, each.total, each.settings));
   }
-  if (!shown) text += own;
-  return text +
+  if (!shown) rows.push_back(own);
+  return text_table(rows, width) +
          fmt::format("\ntotal {:.2f} +- {:.2f} (standard error), {} episodes of each setting{}\n",
                      ours.total.mean, ours.total.error, options.episodes,
                      options.legacy ? "" : "; only --version legacy compares with the others");

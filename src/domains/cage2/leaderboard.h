@@ -32,7 +32,8 @@ struct LeaderboardOptions {
 // Throws Error(kInterrupted).
 Leaderboard play_leaderboard(const PolicyFile& file, const LeaderboardOptions& options);
 
-// The published table with this row in its place, as text.
-std::string leaderboard_text(const Leaderboard& ours, const LeaderboardOptions& options);
+// The published table with this row in its place, as text of at most `width` columns; 0: any.
+std::string leaderboard_text(const Leaderboard& ours, const LeaderboardOptions& options,
+                             size_t width = 0);
 
 }  // namespace flotilla::cage2

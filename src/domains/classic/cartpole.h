@@ -27,12 +27,24 @@ class CartPole {
 
   static Schema schema() {
     Schema schema;
-    schema.integer("time_limit", 500, {0, 1'000'000'000},
-                   "steps after which an episode is truncated; 0: never");
+    schema
+        .integer("time_limit", 500, {0, 1'000'000'000},
+                 "steps after which an episode is truncated; 0: never")
+        .number("gravity", 9.8, {0, 1000}, "metres per second squared")
+        .number("cart_mass", 1.0, {0.001, 1000}, "kilograms")
+        .number("pole_mass", 0.1, {0.001, 1000}, "kilograms")
+        .number("half_length", 0.5, {0.001, 1000}, "of the pole, metres; length of Gymnasium")
+        .number("force", 10.0, {0, 10'000}, "of a push, newtons");
     return schema;
   }
 
-  explicit CartPole(const Config& config) {
+  explicit CartPole(const Config& config)
+      : gravity_(config.get_number("gravity")),
+        pole_mass_(config.get_number("pole_mass")),
+        total_mass_(pole_mass_ + config.get_number("cart_mass")),
+        half_length_(config.get_number("half_length")),
+        pole_mass_length_(pole_mass_ * half_length_),
+        force_(config.get_number("force")) {
     // Twice the limits, so that the observation that ends an episode lies inside.
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
     constexpr auto kX = static_cast<float>(2 * kXLimit);
@@ -55,26 +67,21 @@ class CartPole {
   }
 
   Outcome step(State& s, ActionRow action, Rng&) const {
-    constexpr double kGravity = 9.8;
-    constexpr double kPoleMass = 0.1;
-    constexpr double kTotalMass = kPoleMass + 1.0;
-    constexpr double kHalfLength = 0.5;
-    constexpr double kPoleMassLength = kPoleMass * kHalfLength;
-    constexpr double kForce = 10.0;
     constexpr double kSeconds = 0.02;
 
     const int choice = action.discrete();
     require_choice(choice, 2);
-    const double force = choice == 1 ? kForce : -kForce;
+    const double force = choice == 1 ? force_ : -force_;
     // Next to each other: the compiler merges them into one sincos.
     const double cosine = std::cos(s.theta);
     const double sine = std::sin(s.theta);
 
-    const double push = (force + kPoleMassLength * (s.theta_dot * s.theta_dot) * sine) / kTotalMass;
+    const double push =
+        (force + pole_mass_length_ * (s.theta_dot * s.theta_dot) * sine) / total_mass_;
     const double theta_acc =
-        (kGravity * sine - cosine * push) /
-        (kHalfLength * (4.0 / 3.0 - kPoleMass * (cosine * cosine) / kTotalMass));
-    const double x_acc = push - kPoleMassLength * theta_acc * cosine / kTotalMass;
+        (gravity_ * sine - cosine * push) /
+        (half_length_ * (4.0 / 3.0 - pole_mass_ * (cosine * cosine) / total_mass_));
+    const double x_acc = push - pole_mass_length_ * theta_acc * cosine / total_mass_;
 
     s.x += kSeconds * s.x_dot;
     s.x_dot += kSeconds * x_acc;
@@ -96,6 +103,7 @@ class CartPole {
   }
 
  private:
+  double gravity_, pole_mass_, total_mass_, half_length_, pole_mass_length_, force_;
   EnvSpec spec_;
 };
 

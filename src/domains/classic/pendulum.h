@@ -25,12 +25,19 @@ class Pendulum {
 
   static Schema schema() {
     Schema schema;
-    schema.integer("time_limit", 200, {0, 1'000'000'000},
-                   "steps after which an episode is truncated; 0: never");
+    schema
+        .integer("time_limit", 200, {0, 1'000'000'000},
+                 "steps after which an episode is truncated; 0: never")
+        .number("gravity", 10.0, {0, 1000}, "metres per second squared")
+        .number("mass", 1.0, {0.001, 1000}, "kilograms")
+        .number("length", 1.0, {0.001, 1000}, "metres");
     return schema;
   }
 
   explicit Pendulum(const Config& config) {
+    const double mass = config.get_number("mass"), length = config.get_number("length");
+    gravity_term_ = 3 * config.get_number("gravity") / (2 * length);
+    torque_term_ = static_cast<float>(3.0 / (mass * (length * length)));
     spec_.name = "pendulum";
     spec_.obs = ObsSpace::float32({-1, -1, -8}, {1, 1, 8});
     spec_.action = ActionSpace::box({-kMaxTorque}, {kMaxTorque});
@@ -49,8 +56,6 @@ class Pendulum {
 
   Outcome step(State& s, ActionRow action, Rng&) const {
     constexpr double kSeconds = 0.05;
-    constexpr double kGravityTerm = 15.0;  // 3 g / (2 l) with g = 10, l = 1
-    constexpr float kTorqueTerm = 3.0F;    // 3 / (m l^2) with m = 1
     const float torque = std::clamp(action.box(), -kMaxTorque, kMaxTorque);
 
     const double angle = wrapped(s.theta);
@@ -58,7 +63,7 @@ class Pendulum {
     const double cost = angle * angle + 0.1 * (s.theta_dot * s.theta_dot) + torque_cost;
 
     const double speed =
-        s.theta_dot + (kGravityTerm * std::sin(s.theta) + kTorqueTerm * torque) * kSeconds;
+        s.theta_dot + (gravity_term_ * std::sin(s.theta) + torque_term_ * torque) * kSeconds;
     s.theta_dot = std::clamp(speed, -kMaxSpeed, kMaxSpeed);
     s.theta += s.theta_dot * kSeconds;
 
@@ -86,6 +91,8 @@ class Pendulum {
   }
 
  private:
+  double gravity_term_;  // 3 g / (2 l)
+  float torque_term_;    // 3 / (m l^2)
   EnvSpec spec_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "flotilla/core/error.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
@@ -13,9 +15,11 @@ void add_dvrp_recipes(Registry& registry);  // made by CMake
 
 namespace {
 
+constexpr const char* kName = "dvrp";
+
 EnvType negotiation() {
   EnvType type = env_type<dvrp::Negotiation>(
-      "dvrp", "negotiate the time windows of ride requests, priced by routing them all");
+      kName, "negotiate the time windows of ride requests, priced by routing them all");
   type.stage_hint = "the oracle of dvrp has keys for that (env.oracle)";
   return type;
 }
@@ -24,23 +28,35 @@ bool has_customers(const Config& config) {
   return config.schema().find("env.customers") != nullptr;
 }
 
+// The horizon of one episode, or of as many as a minibatch takes.
+std::string whole_episodes(const Config& config) {
+  const int64_t customers = config.get_integer("env.customers");
+  const bool has_size = config.schema().find("ppo.batch_size") != nullptr;
+  const int64_t least = has_size ? config.get_integer("ppo.batch_size") : 1;
+  const int64_t rows = customers * config.get_integer("num_envs");
+  return std::to_string(customers * std::max<int64_t>((least + rows - 1) / rows, 1));
+}
+
 RunOption customers_option() {
   return {
       .name = "--customers",
-      .help = "requests of an episode of dvrp: env.customers",
+      .env = kName,
+      .help = "requests of an episode: env.customers, and the horizon where that is not given",
       .range = {},
-      .apply = [](Config& config, const std::string& text) { config.set("env.customers", text); }};
+      .apply = [](Config& config, const std::string& text) { config.set("env.customers", text); },
+      .consequence = RunOption::Consequence{.key = "n_steps", .value = whole_episodes}};
 }
 
 RunOption update_interval_option() {
   const auto apply = [](Config& config, const std::string& text) {
     if (!has_customers(config)) {
-      throw Error(ErrorCode::kUsage, "--policy-update-interval is for dvrp; set horizon instead");
+      throw Error(ErrorCode::kUsage, "--policy-update-interval is for dvrp; set n_steps instead");
     }
-    config.set("horizon", std::to_string(std::stoi(text) * config.get_integer("env.customers")));
+    config.set("n_steps", std::to_string(std::stoi(text) * config.get_integer("env.customers")));
   };
   return {.name = "--policy-update-interval",
-          .help = "episodes of dvrp between updates: horizon in episodes",
+          .env = kName,
+          .help = "episodes between updates: n_steps in episodes",
           .range = {{1, 1000}},
           .apply = apply};
 }
@@ -51,7 +67,7 @@ constexpr int64_t kFewUpdates = 50;
 std::string few_updates(const RunConfig& run) {
   if (run.limits.episodes == 0 || !has_customers(run.config)) return "";
   const int64_t length = run.config.get_integer("env.customers");
-  const int64_t rows = int64_t{run.vec.num_envs} * run.horizon;
+  const int64_t rows = int64_t{run.vec.num_envs} * run.n_steps;
   const int64_t updates = run.limits.episodes * length / rows;
   if (updates >= kFewUpdates) return "";
   return fmt::format(
@@ -71,6 +87,9 @@ void register_dvrp(Program& program) {
   program.run_options.push_back(update_interval_option());
   program.device_keys.emplace_back("env.oracle.device");
   program.remarks.emplace_back(few_updates);
+  program.endings.emplace_back([](const Run& run) {
+    return run.config().type.name == kName ? dvrp_ending(run) : std::string();
+  });
 }
 
 }  // namespace flotilla

@@ -63,7 +63,7 @@ void require_same(const Config& before, const Config& now, const MayChange& may_
   for (const Key& key : before.schema().keys()) {
     if (before.text(key.name) == now.text(key.name) || may_change(key)) continue;
     throw Error(ErrorCode::kUsage,
-                fmt::format("a search that goes on cannot change {} from {} to {}", key.name,
+                fmt::format("a resumed search cannot change {} from {} to {}", key.name,
                             before.text(key.name), now.text(key.name)));
   }
 }
@@ -149,7 +149,7 @@ Search::Search(const Domain& domain, const Registry& registry, const Config& opt
       options_(SearchOptions::from(options)) {
   const int64_t envs = options_.n_envs;
   training_.set("num_envs", std::to_string(envs));
-  training_.set("steps", "0");
+  training_.set("total_timesteps", "0");
   training_.set("episodes", std::to_string(envs * options_.episodes_per_env));
 }
 
@@ -261,7 +261,7 @@ void Search::run(const std::function<void(const Trainer&)>& during,
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInterrupted) throw;
     throw Error(ErrorCode::kInterrupted,
-                fmt::format("interrupted after {} workflows; go on with --resume {}",
+                fmt::format("interrupted after {} workflows; resume with --resume {}",
                             state_.history.size(), path()));
   }
 }

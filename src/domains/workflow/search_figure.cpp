@@ -55,7 +55,7 @@ Panel posterior_panel(const Search& search) {
   std::ranges::sort(all, [](const Candidate& a, const Candidate& b) {
     return a.mean != b.mean ? a.mean > b.mean : a.order < b.order;
   });
-  Series posterior = band("mean and deviation", 0);
+  Series posterior = band("mean and std", 0);
   for (size_t i = 0; i < all.size(); ++i) {
     add(posterior, static_cast<double>(i + 1), all[i].mean, all[i].deviation);
   }
@@ -71,7 +71,7 @@ Panel deviation_panel(const Search& search) {
   for (size_t i = 1; i < search.history().size(); ++i) {
     chosen.curve.add(static_cast<double>(i + 1), search.history()[i].top.front().deviation);
   }
-  return {.title = "Posterior deviation",
+  return {.title = "Posterior std",
           .x = {.label = "iteration"},
           .y = {.label = search.domain().value, .from_zero = true},
           .series = {chosen}};

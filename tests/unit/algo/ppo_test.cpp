@@ -397,7 +397,7 @@ TEST_F(PpoOrder, ContradictionsAreRefusedByName) {
     return error_text(ErrorCode::kUsage, [&] { options_.validate(batch, spec_); });
   };
   options_.minibatch_size = 65;
-  EXPECT_NE(refusal(64).find("ppo.minibatch_size 65 is larger"), std::string::npos);
+  EXPECT_NE(refusal(64).find("ppo.batch_size 65 is larger"), std::string::npos);
   options_.minibatch_size = 0;
   options_.minibatches = 65;
   EXPECT_NE(refusal(64).find("ppo.minibatches 65 is more"), std::string::npos);

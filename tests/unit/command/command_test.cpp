@@ -104,5 +104,29 @@ TEST_F(CommandTest, WhatAnActionThrowsArrives) {
   EXPECT_EQ(error_text(ErrorCode::kData, [&] { parse({"run"}); }), "damaged");
 }
 
+TEST_F(CommandTest, HelpShowsWhatBelongsToTheOtherArguments) {
+  std::string what, own, general;
+  Command& run = root_.add("run", "runs");
+  run.option("what", what, "");
+  run.option("--general", general, "for all");
+  run.show_when(run.option("--own", own, "for one"), [&what] { return what == "one"; });
+  run.action([] {});
+  const auto help = [this](const std::vector<std::string>& arguments) {
+    testing::internal::CaptureStdout();
+    parse(arguments);
+    return testing::internal::GetCapturedStdout();
+  };
+  const std::string shown = help({"run", "one", "--help"});
+  EXPECT_NE(shown.find("--own"), std::string::npos) << shown;
+  for (const auto& arguments :
+       {std::vector<std::string>{"run", "two", "--help"}, {"run", "--help"}}) {
+    const std::string hidden = help(arguments);
+    EXPECT_EQ(hidden.find("--own"), std::string::npos) << hidden;
+    EXPECT_NE(hidden.find("--general"), std::string::npos) << hidden;
+  }
+  parse({"run", "two", "--own", "word"});
+  EXPECT_EQ(own, "word") << "it can be given all the same";
+}
+
 }  // namespace
 }  // namespace flotilla

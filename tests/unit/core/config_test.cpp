@@ -667,19 +667,26 @@ TEST(ConfigYaml, NumbersRoundTripExactly) {
 
 TEST(ConfigHash, IsOverSortedCanonicalLines) {
   Config config(sample());
-  EXPECT_EQ(config.sha256(), sha256_hex("name: \"run\"\n"
-                                        "ppo.epochs: 4\n"
-                                        "ppo.lr: 0.00025\n"
-                                        "render: false\n"
-                                        "reward: \"sparse\"\n"
-                                        "time_limit: 500\n"));
+  EXPECT_EQ(config.sha256(), sha256_hex(""));
+  for (const char* setting : {"time_limit=200", "name=other", "ppo.epochs=8", "ppo.lr=0.5",
+                              "render=true", "reward=dense"}) {
+    config.apply_override(setting);
+  }
+  EXPECT_EQ(config.sha256(), sha256_hex("name: \"other\"\n"
+                                        "ppo.epochs: 8\n"
+                                        "ppo.lr: 0.5\n"
+                                        "render: true\n"
+                                        "reward: \"dense\"\n"
+                                        "time_limit: 200\n"));
 }
 
 TEST(ConfigHash, DoesNotDependOnTheOrderOfTheSchema) {
   Schema one, two;
-  one.integer("a", 1, {}, "").text("b", "x", "").number("c.d", 1, {}, "");
-  two.number("c.d", 0, {0, 9}, "other help").integer("a", 1, {0, 5}, "").text("b", "y", "");
+  one.integer("a", 1, {}, "").text("b", "", "").number("c.d", 0, {}, "");
+  two.number("c.d", 0, {0, 9}, "other help").integer("a", 1, {0, 5}, "").text("b", "", "");
   Config first(one), second(two);
+  first.apply_override("b=x");
+  first.apply_override("c.d=1");
   EXPECT_NE(first.sha256(), second.sha256());
   second.apply_override("c.d=1.0");
   second.apply_override("b=x");
@@ -706,44 +713,64 @@ TEST(ConfigHash, ExecutionKeysAreLeftOut) {
   EXPECT_NE(config.to_yaml().find("threads: 8\n"), std::string::npos);
 }
 
-// A key that was added later leaves no trace while it keeps the default it came with.
-TEST(ConfigHash, LaterKeysAreSaidWhereTheyDiffer) {
+// A key that is added leaves no trace in the hash until somebody sets it.
+TEST(ConfigHash, DefaultsAreLeftOut) {
   const Config before(Schema().integer("a", 1, {}, ""));
-  const Schema schema =
-      Schema().integer("a", 1, {}, "").choice("b", "near", {"near", "far"}, "").later();
-  Config config(schema);
+  Config config(Schema().integer("a", 1, {}, "").choice("b", "near", {"near", "far"}, ""));
   EXPECT_EQ(config.sha256(), before.sha256());
-  EXPECT_EQ(config.to_yaml(), "a: 1\n");
+  EXPECT_EQ(config.to_yaml(), "a: 1\nb: near\n");
   config.set("b", "far");
   EXPECT_NE(config.sha256(), before.sha256());
-  EXPECT_EQ(config.to_yaml(), "a: 1\nb: far\n");
   config.load_yaml_text("b: near", "test");
   EXPECT_EQ(config.sha256(), before.sha256());
 }
 
-// The hash is of the value alone; the text must not fall to a default that came later still.
-TEST(ConfigHash, LaterKeysWithAnotherDefault) {
-  const Config before(Schema().integer("a", 1, {}, ""));
-  Schema schema = Schema().integer("a", 1, {}, "").choice("b", "near", {"near", "far"}, "").later();
-  schema.set_default("b", "far");
+// The default of a key with one option is what the schema was asked for.
+TEST(ConfigHash, ChoicesOfOneAreNotLeftOut) {
+  const auto hash = [](const char* name) {
+    return Config(Schema().choice("env", name, {name}, "")).sha256();
+  };
+  EXPECT_NE(hash("pong"), hash("catch"));
+}
+
+TEST(ConfigNames, AreAllUnderstood) {
+  Schema schema = Schema().choice("scale", "rows", {"none", "rows"}, "").alias("normalise");
+  schema.synonym("true", "rows").synonym("false", "none").integer("net.depth", 1, {}, "");
+  schema.rename("net.depth", "depth");
   Config config(schema);
-  EXPECT_NE(config.sha256(), before.sha256());
-  EXPECT_EQ(config.to_yaml(), "a: 1\nb: far\n");
-  config.set("b", "near");
-  EXPECT_EQ(config.sha256(), before.sha256());
-  EXPECT_EQ(config.to_yaml(), "a: 1\nb: near\n");
+  config.load_yaml_text("normalise: false\nnet:\n  depth: 3\n", "old.yaml");
+  EXPECT_EQ(config.get_text("normalise"), "none");
+  EXPECT_EQ(config.get_integer("net.depth"), 3);
+  EXPECT_EQ(config.to_yaml(), "scale: none\ndepth: 3\n");
+}
+
+TEST(Config, KnowsWhatWasSaid) {
+  Config config(Schema().integer("n", 1, {}, "").alias("count").integer("m", 1, {}, ""));
+  config.set("m", "2");
+  EXPECT_FALSE(config.is_loaded("n") || config.is_overridden("n"));
+  config.load_yaml_text("count: 1\n", "x.yaml");
+  EXPECT_TRUE(config.is_loaded("n")) << "by another name, and with the value it had";
+  EXPECT_FALSE(config.is_overridden("n"));
+  config.apply_override("count=3");
+  EXPECT_TRUE(config.is_overridden("n"));
+  EXPECT_FALSE(config.is_loaded("m") || config.is_overridden("m"));
 }
 
 TEST(ConfigHash, TypesDoNotMeet) {
-  const std::string integer = Config(Schema().integer("a", 1, {}, "")).sha256();
-  const std::string number = Config(Schema().number("a", 1, {}, "")).sha256();
-  const std::string text = Config(Schema().text("a", "1", "")).sha256();
+  const auto hash = [](const Schema& schema, const std::vector<std::string>& settings) {
+    Config config(schema);
+    for (const std::string& setting : settings) config.apply_override(setting);
+    return config.sha256();
+  };
+  const std::string integer = hash(Schema().integer("a", 0, {}, ""), {"a=1"});
+  const std::string number = hash(Schema().number("a", 0, {}, ""), {"a=1"});
+  const std::string text = hash(Schema().text("a", "", ""), {"a=1"});
   EXPECT_NE(integer, number);
   EXPECT_NE(integer, text);
   EXPECT_NE(number, text);
   // A value cannot imitate another key.
-  EXPECT_NE(Config(Schema().text("a", "x\"\nb: \"y", "")).sha256(),
-            Config(Schema().text("a", "x", "").text("b", "y", "")).sha256());
+  EXPECT_NE(hash(Schema().text("a", "", ""), {"a=x\"\nb: \"y"}),
+            hash(Schema().text("a", "", "").text("b", "", ""), {"a=x", "b=y"}));
 }
 
 }  // namespace

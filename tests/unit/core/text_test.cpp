@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -99,6 +100,36 @@ TEST(Text, QuotedCutsALongText) {
   EXPECT_EQ(in_quotes(std::string(80, 'a')), "'" + std::string(80, 'a') + "'");
   EXPECT_EQ(in_quotes(std::string(81, 'a')), "'" + std::string(80, 'a') + "...'");
   EXPECT_EQ(printable(std::string(81, 'a')), std::string(80, 'a') + "...");
+}
+
+TEST(Text, NumbersThatDoNotExistAreDashes) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(number_or_dash("{:.2f}", 1.5), "1.50");
+  EXPECT_EQ(number_or_dash("{:.2f}", none), "-");
+  EXPECT_EQ(with_interval(none, none), "-");
+  EXPECT_EQ(with_interval(2.41, none), "2.41");
+  EXPECT_EQ(with_interval(2.41, 0.3), "2.41 +- 0.30");
+}
+
+TEST(Text, RatesHaveDigitsThatMeanSomething) {
+  EXPECT_EQ(rate(0), "0");
+  EXPECT_EQ(rate(0.0042), "0.0042");
+  EXPECT_EQ(rate(0.37), "0.37");
+  EXPECT_EQ(rate(12.44), "12.4");
+  EXPECT_EQ(rate(99.96), "100");
+  EXPECT_EQ(rate(1234.4), "1,234");
+  EXPECT_EQ(rate(312'345), "312 k");
+  EXPECT_EQ(rate(999'600), "1 M");
+  EXPECT_EQ(rate(13.24e6), "13.2 M");
+  EXPECT_EQ(rate(std::numeric_limits<double>::quiet_NaN()), "-");
+}
+
+TEST(Text, DigitsAreGrouped) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1000), "1,000");
+  EXPECT_EQ(grouped(-123456), "-123,456");
+  EXPECT_EQ(grouped(1234567), "1,234,567");
 }
 
 TEST(Text, PrintableIsQuotedWithoutQuotes) {

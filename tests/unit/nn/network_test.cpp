@@ -96,11 +96,6 @@ TEST(Network, EveryKeyIsRead) {
   EXPECT_NE(spec.to_config().to_yaml().find("precision: bf16\n"), std::string::npos);
 }
 
-// Files of networks that do not ask for it are those of versions that did not know it.
-TEST(Network, ThePrecisionIsWrittenWhereItIsNotTheUsual) {
-  EXPECT_EQ(from({}).to_config().to_yaml().find("precision"), std::string::npos);
-}
-
 TEST(Network, UpToSixteenLayers) {
   EXPECT_EQ(from({"net.hidden=1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"}).hidden.size(), 16u);
   EXPECT_EQ(

@@ -140,11 +140,13 @@ TEST_P(PolicyRowsTest, TheNumberOfThreadsChangesNothing) {
     shuffle(chosen, rng);
     std::string parameters, optimiser;
     double grad_norm = 0;
-    for (const int threads : {1, 2, 3, 5}) {
+    for (const int threads : {1, 3, 2, 5}) {
+      if (kSanitized && threads != 1 && threads != 3) continue;
       const auto policy = make(c.spec);
       ThreadPool pool(threads);
       LearnResult result;
       for (const size_t rows : {size_t{90}, size_t{700}, size_t{2500}}) {
+        if (kSanitized && rows == 2500) continue;
         result = learn(*policy, pool, rollout.samples(), std::span(chosen).first(rows), Nets::kBoth,
                        Mixture(rows), GradientStep());
         EXPECT_EQ(result.sums[7], rows);

@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "support/build.h"
 #include "support/error_text.h"
 #include "support/policy_cases.h"
 
@@ -224,7 +225,7 @@ TEST_P(PolicyTest, ExtremeLogits) {
 
 // ---- many updates -------------------------------------------------------------------------------
 
-constexpr int kUpdates = 100;
+constexpr int kUpdates = kSanitized ? 25 : 100;
 constexpr size_t kUpdateRows = 16;
 
 // Random rows of a rollout, the same ones for everybody.

@@ -102,7 +102,7 @@ TEST_F(Compared, SettingsThatDiffer) {
   const SettingsReport report = compare_settings(runs);
   EXPECT_EQ(report.equal, 4u);  // env.name, backend, seed, ppo.gamma
   ASSERT_EQ(report.semantic.size(), 1u);
-  EXPECT_EQ(report.semantic[0].key, "ppo.lr");
+  EXPECT_EQ(report.semantic[0].key, "ppo.learning_rate");
   using Values = std::vector<std::pair<std::string, std::vector<size_t>>>;
   EXPECT_EQ(report.semantic[0].values, (Values{{"0.001", {0, 2}}, {"0.5", {1}}}));
   ASSERT_EQ(report.execution.size(), 1u);
@@ -116,9 +116,9 @@ TEST_F(Compared, AKeyThatOneRunDoesNotHaveDiffers) {
   const RunData b = read_run(folder_.write("b/metrics.jsonl", lines_of({1})));
   folder_.write("c.csv", "step,charts/episodic_return\n1,1\n");
   const SettingsReport report = compare_settings({a, b, read_run(folder_.path("c.csv"))});
-  EXPECT_EQ(report.equal, 1u);
+  EXPECT_EQ(report.equal, 2u);  // seed, and threads, whose default it is
   EXPECT_EQ(report.unknown, (std::vector<size_t>{2}));
-  ASSERT_EQ(report.semantic.size(), 4u);  // env.name, new, ppo.gamma, ppo.lr
+  ASSERT_EQ(report.semantic.size(), 4u);  // env.name, new, ppo.gamma, ppo.learning_rate
   EXPECT_EQ(report.semantic[1].key, "new");
   EXPECT_EQ(report.semantic[1].values[0].first, "(not set)");
 }
@@ -151,7 +151,7 @@ TEST_F(Compared, TheSameSeedTwiceIsNotTwoSeeds) {
   ASSERT_EQ(comparison.groups.size(), 1u);
   EXPECT_EQ(comparison.groups[0].members(), "2 runs");
   EXPECT_EQ(comparison.same_config_sha256, true);
-  EXPECT_NE(to_text(comparison).find("settings: equal, 6 keys; config_sha256 equal\n"),
+  EXPECT_NE(to_text(comparison).find("config: equal, 6 keys; config_sha256 equal\n"),
             std::string::npos);
 }
 
@@ -206,6 +206,14 @@ TEST(ShortNumbers, AreShort) {
 TEST(TextTable, ColumnsAreInLine) {
   EXPECT_EQ(text_table({{"run", "x"}, {"a", "100"}, {"long", "-"}}),
             "run     x\na     100\nlong    -\n");
+}
+
+TEST(TextTable, ColumnsWithoutRoomFollowBelow) {
+  const std::vector<std::vector<std::string>> rows = {{"run", "first", "second", "x"},
+                                                      {"a", "1", "22", "3"}};
+  EXPECT_EQ(text_table(rows, 22), "run  first  second  x\na        1      22  3\n");
+  EXPECT_EQ(text_table(rows, 18), "run  first  second\na        1      22\n\nrun  x\na    3\n");
+  EXPECT_EQ(text_table(rows, 10), "a\n  first: 1\n  second:\n    22\n  x: 3\n") << "a list";
 }
 
 }  // namespace

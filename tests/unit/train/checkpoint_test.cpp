@@ -143,12 +143,13 @@ TEST_F(CheckpointTest, NothingOfOthersIsPruned) {
   };
   write(path(48, "notes.txt"), "of the user");
   write(path(96, "state.json"), "damaged");
+  write(path(144, "model.safetensors"), "altered");
   fs::create_directory(checkpoints_.path(7));
   write(path(7, "thesis.tex"), "of the user");
   checkpoints_.prune(1, {}, "another");
   EXPECT_EQ(checkpoints_.steps().size(), 7u);
   Checkpoints(root()).prune(1, {}, "mine");
-  EXPECT_EQ(checkpoints_.steps(), (std::vector<int64_t>{7, 48, 96, 240}));
+  EXPECT_EQ(checkpoints_.steps(), (std::vector<int64_t>{7, 48, 96, 144, 240}));
   EXPECT_EQ(read(path(48, "notes.txt")), "of the user");
   EXPECT_EQ(read(path(48, "model.safetensors")).empty(), false);
 }
@@ -157,13 +158,17 @@ TEST_F(CheckpointTest, WhatWouldStandBeforeTheNextOnesIsSetAside) {
   make(4, "mine");
   write(checkpoints_.path(192) + "/state.json", "damaged");
   write(checkpoints_.path(144) + "/notes.txt", "of the user");
+  write(checkpoints_.path(96) + "/model.safetensors", "damaged");
   fs::create_directories(checkpoints_.path(240) + ".part");
-  fs::create_directories(checkpoints_.path(288) + ".part/folder");
+  write(checkpoints_.path(240) + ".part/state.json", "of somebody else");
+  for (const int step : {288, 336}) fs::create_directories(checkpoints_.path(step) + ".mine.part");
+  write(checkpoints_.path(288) + ".mine.part/model.safetensors", "half");
+  write(checkpoints_.path(336) + ".mine.part/notes.txt", "of the user");
   write(root() + "/checkpoints/thesis.part", "of the user");
   checkpoints_.cut(48, "mine");
-  std::vector<std::string> expected = {"step_0",         "step_144.aside",
-                                       "step_192.aside", "step_288.part.aside",
-                                       "step_48",        "thesis.part"};
+  std::vector<std::string> expected = {
+      "step_0",  "step_144.aside", "step_192.aside", "step_240.part", "step_336.mine.part.aside",
+      "step_48", "step_96.aside",  "thesis.part"};
   EXPECT_EQ(Directory(root()).folder("checkpoints").names(), expected);
   EXPECT_EQ(checkpoints_.steps(), (std::vector<int64_t>{0, 48}));
 }

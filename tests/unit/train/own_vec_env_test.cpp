@@ -97,7 +97,7 @@ TEST(OwnVecEnv, IsCollectedFromAndLearntFrom) {
   rollout.attach(vec.arena());
   const auto policy = make_fused_policy(network(), 1, 4);
   Collector collector(vec, rollout, *policy, {}, 4);
-  collector.reset();
+  collector.reset(4);
   collector.collect(0);
   const auto* obs = reinterpret_cast<const float*>(rollout.obs);
   for (int t = 0; t <= kHorizon; ++t) {

@@ -55,5 +55,45 @@ TEST_F(RunTest, WritesACheckpointAfterEveryUpdateWhileItTrains) {
   EXPECT_EQ(resumed->trainer().params_sha256(), expected);
 }
 
+TEST_F(RunTest, ACallbackStopsItInOrder) {
+  std::string expected;
+  {
+    flotilla::Run run(with_many_checkpoints(), path_ + "-whole");
+    run.train();
+    EXPECT_EQ(run.ended_by(), "total_timesteps");
+    expected = run.trainer().params_sha256();
+  }
+  std::filesystem::remove_all(path_ + "-whole");
+  {
+    flotilla::Run run(with_many_checkpoints(), path_);
+    EXPECT_EQ(run.ended_by(), "");
+    run.train([](const Progress& progress) { return progress.updates < 7; });
+    EXPECT_EQ(run.trainer().progress().updates, 7);
+    EXPECT_TRUE(run.finished());
+    EXPECT_EQ(run.ended_by(), "callback");
+    const std::string summary = run.finish();
+    EXPECT_NE(summary.find(R"("ended_by": "callback")"), summary.npos) << summary;
+  }
+  EXPECT_EQ(Checkpoints(path_).steps().back(), 7 * 128);
+  const std::string history = read_whole_file(path_ + "/history.jsonl", 1 << 20);
+  EXPECT_NE(history.find(R"("ended_by":"callback")"), history.npos) << history;
+
+  // What was stopped goes on as if it had not been.
+  const auto resumed = flotilla::Run::resume(registry(), path_);
+  EXPECT_FALSE(resumed->was_finished());
+  resumed->train();
+  EXPECT_EQ(resumed->ended_by(), "total_timesteps");
+  EXPECT_EQ(resumed->trainer().params_sha256(), expected);
+}
+
+TEST_F(RunTest, SaysThatAnEvaluationEndedIt) {
+  Config config = with_many_checkpoints().config;
+  config.set("eval.stop_at", "-100000");
+  flotilla::Run run(RunConfig(env_of(registry(), config), config), path_);
+  run.train();
+  EXPECT_EQ(run.trainer().progress().updates, 10);
+  EXPECT_TRUE(run.ended_by().starts_with("eval.stop_at: ")) << run.ended_by();
+}
+
 }  // namespace
 }  // namespace flotilla::test

@@ -162,6 +162,14 @@ TEST(Trainer, ADurationEndsARun) {
   EXPECT_LT(trainer.progress().wall_s, 5);
 }
 
+TEST(Trainer, ADurationCountsWhatIsNoUpdate) {
+  Trainer trainer(run_config("cartpole", small({"steps=0", "duration_s=0.5"})));
+  trainer.iterate();
+  ASSERT_FALSE(trainer.finished());
+  while (trainer.timing().total_s() < 0.5) trainer.evaluate();
+  EXPECT_TRUE(trainer.finished());
+}
+
 TEST(Trainer, TruncatedEpisodesBootstrap) {
   // Every episode is cut after 5 steps with reward 1 each: the value of a cart that never falls
   // is 1 / (1 - gamma) = 10 only if the cut is not taken for an end.
@@ -201,15 +209,15 @@ TEST(Trainer, RefusesWhatContradictsItself) {
     return error_text(ErrorCode::kUsage,
                       [&] { Trainer trainer(run_config("cartpole", overrides)); });
   };
-  EXPECT_NE(refusal(small({"ppo.minibatch_size=193"})).find("ppo.minibatch_size"),
-            std::string::npos);
-  EXPECT_NE(refusal(small({"ppo.epochs=0"})).find("ppo.epochs"), std::string::npos);
+  EXPECT_NE(refusal(small({"ppo.minibatch_size=193"})).find("ppo.batch_size"), std::string::npos);
+  EXPECT_NE(refusal(small({"ppo.epochs=0"})).find("ppo.n_epochs"), std::string::npos);
   EXPECT_NE(refusal(small({"net.hidden=16,0"})).find("net.hidden"), std::string::npos);
-  EXPECT_NE(refusal(small({"steps=0"})).find("steps, episodes, epochs and duration_s"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal(small({"steps=0"})).find("total_timesteps, episodes, iterations and duration_s"),
+      std::string::npos);
   EXPECT_NE(refusal(small({"policy=fused", "net.hidden=512"})).find("hidden width 512"),
             std::string::npos);
-  EXPECT_NE(refusal(small({"horizon=1000000", "num_envs=1000000"})).find("horizon"),
+  EXPECT_NE(refusal(small({"horizon=1000000", "num_envs=1000000"})).find("n_steps"),
             std::string::npos);
 }
 
@@ -238,6 +246,57 @@ TEST(Timing, NamesTheBottleneck) {
             "4 cores.");
   timing = {.step_s = 1, .infer_s = 1, .wait_s = 1, .advantage_s = 1, .update_s = 1};
   EXPECT_EQ(bottleneck(timing, shape), "No single part takes more than a third of the time.");
+}
+
+// What follows advice must not be slower for it.
+TEST(Timing, AdvisesNoThreadsWithoutCores) {
+  RunShape shape{.backend = "threads",
+                 .policy = {.kind = "fused", .name = "fused avx2"},
+                 .faster_updates = "lower the epochs",
+                 .num_envs = 8,
+                 .threads = 2,
+                 .workers = 0,
+                 .cores = 4};
+  const Timing timing{.step_s = 1, .update_s = 9};
+  const auto said = [&](const CoreUse& use) { return bottleneck(timing, shape, use); };
+  const std::string descent = "90 % of the time is gradient descent: to go faster, ";
+  EXPECT_EQ(said({.wall_s = 10, .own_s = 19, .others_s = 0.5}),
+            descent + "raise threads from 2 towards the 4 cores.");
+  EXPECT_EQ(said({.wall_s = 10, .own_s = 19, .others_s = 10}),
+            descent + "raise threads from 2 to 3: other programs hold the rest of the 4 cores.");
+  EXPECT_EQ(said({.wall_s = 10, .own_s = 19, .others_s = 20}),
+            descent + "lower the epochs or make the network smaller, if learning allows it.")
+      << "there is no core for a third";
+  EXPECT_EQ(said({.wall_s = 10, .own_s = 11, .others_s = 0}),
+            descent + "lower the epochs or make the network smaller, if learning allows it.")
+      << "two threads do the work of one";
+  EXPECT_EQ(
+      said({.wall_s = 10, .own_s = 12, .others_s = 28}),
+      "Other programs held 2.8 of the 4 cores; this run had 1.2 where it could use 2: it goes "
+      "faster without them.");
+  EXPECT_EQ(said({.wall_s = 0.1, .own_s = 0.1, .others_s = 0.4}),
+            descent + "raise threads from 2 towards the 4 cores.")
+      << "too short to know";
+}
+
+TEST(Timing, AdvisesNoThreadsForShortSteps) {
+  RunShape shape{.backend = "serial",
+                 .policy = {.kind = "fused", .name = "fused avx2"},
+                 .faster_updates = "",
+                 .num_envs = 8,
+                 .threads = 1,
+                 .workers = 0,
+                 .cores = 4,
+                 .env_step_s = 5e-6};
+  EXPECT_EQ(bottleneck({.step_s = 1}, shape),
+            "100 % of the time is stepping environments: to go faster, use more envs per step "
+            "(num_envs): there is little to do in each.");
+  shape.env_step_s = 1e-3;
+  EXPECT_EQ(bottleneck({.step_s = 1}, shape),
+            "100 % of the time is stepping environments: to go faster, use backend=threads.");
+  EXPECT_EQ(bottleneck({.step_s = 1}, shape, {.wall_s = 10, .own_s = 9, .others_s = 30}),
+            "100 % of the time is stepping environments: to go faster, make the environment "
+            "itself faster.");
 }
 
 }  // namespace

@@ -6,10 +6,12 @@
 #include <memory>
 #include <vector>
 
+#include "flotilla/core/activity.h"
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
 #include "flotilla/domains/dvrp/data/generate.h"
@@ -76,10 +78,12 @@ void bench_oracle(const OracleBench& options) {
   for (const dvrp::Instance& each : drawn) instances.push_back(&each);
   std::vector<dvrp::Tour> together(instances.size()), alone(instances.size());
   std::vector<double> rates, single_rates, ratios;
+  Activity measuring("measuring", "repeat", options.repeats);
   for (int i = 0; i < options.repeats; ++i) {
     rates.push_back(measure(*router, instances, together, instances.size(), options.seconds));
     single_rates.push_back(measure(*router, instances, alone, 1, options.seconds));
     ratios.push_back(rates.back() / single_rates.back());
+    measuring.done(i + 1);
   }
   double vehicles = 0, cost = 0;
   for (const dvrp::Tour& tour : together) {
@@ -102,17 +106,18 @@ void bench_oracle(const OracleBench& options) {
                        {"mean_cost", cost},
                        {"cpu", cpu_model()},
                        {"cores", cpu_count()}};
-    fmt::print("{}\n", line.dump());
+    display_data(line.dump() + "\n");
   } else {
-    fmt::print("{}, {} of {}, {}, on {} x {}\n", router->name(),
-               counted(options.num_envs, "instance"), counted(options.customers, "request"),
-               counted(options.threads, "thread"), cpu_count(), cpu_model());
-    fmt::print(
-        "in one call {:.4g} instances/s ({:.1f} nominal GFLOP/s per thread), one by one {:.4g}: "
-        "ratio {:.2f}\n",
-        rate, gflops, median(single_rates), median(ratios));
-    fmt::print("the same tours: {}; {:.1f} minutes, {:.1f} vehicles on average\n",
-               same ? "yes" : "NO", cost, vehicles);
+    display(fmt::format("{}, {} of {}, {}, on {} x {}\n", router->name(),
+                        counted(options.num_envs, "instance"),
+                        counted(options.customers, "request"), counted(options.threads, "thread"),
+                        cpu_count(), cpu_model()));
+    display(
+        fmt::format("in one call {:.4g} instances/s ({:.1f} nominal GFLOP/s per thread), one "
+                    "by one {:.4g}: ratio {:.2f}\n",
+                    rate, gflops, median(single_rates), median(ratios)));
+    display(fmt::format("the same tours: {}; {:.1f} minutes, {:.1f} vehicles on average\n",
+                        same ? "yes" : "NO", cost, vehicles));
   }
   // A device may round differently in batches of another size.
   if (!same && options.torch.empty())

@@ -5,6 +5,7 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
 
@@ -32,13 +33,13 @@ int check(const CheckArguments& arguments) {
     } else {
       line["fault"] = fault;
     }
-    fmt::print("{}\n", line.dump());
+    display_data(line.dump() + "\n");
   } else if (fault.empty()) {
-    fmt::print("ok: {} in {}, {:.2f} minutes\n",
-               counted(static_cast<int64_t>(instance.requests.size()), "request"),
-               counted(static_cast<int64_t>(routes.size()), "vehicle"), cost);
+    display(fmt::format("ok: {} in {}, {:.2f} minutes\n",
+                        counted(static_cast<int64_t>(instance.requests.size()), "request"),
+                        counted(static_cast<int64_t>(routes.size()), "vehicle"), cost));
   } else {
-    fmt::print("fault: {}\n", fault);
+    display("fault: " + fault + "\n");
   }
   return fault.empty() ? 0 : exit_status(ErrorCode::kCheckFailed);
 }

@@ -13,9 +13,11 @@
 #include <cmath>
 #include <memory>
 
+#include "flotilla/core/activity.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/json.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
 #include "flotilla/domains/dvrp/data/data.h"
@@ -43,17 +45,18 @@ void print_facts(const dvrp::DataFacts& facts, bool json) {
                        {"early_only", facts.of_flexibility[1]},
                        {"inflexible", facts.of_flexibility[2]},
                        {"flexible", facts.of_flexibility[3]}};
-    fmt::print("{}\n", line.dump());
+    display_data(line.dump() + "\n");
     return;
   }
-  fmt::print("city {}: {} cells, {:.1f} minutes apart on average\n", facts.city, facts.cells,
-             facts.mean_minutes);
-  fmt::print("{} travellers: {} bear late drop-offs, {} early pickups, {} both, {} neither\n",
-             facts.travellers, facts.of_flexibility[0], facts.of_flexibility[1],
-             facts.of_flexibility[3], facts.of_flexibility[2]);
-  fmt::print("{} trips of {:.1f} minutes on average, {:.1f} % within a cell\n", facts.trips,
-             facts.mean_trip_minutes, 100 * facts.same_cell);
-  fmt::print("{:.1f} % of all shifts are accepted\n", 100 * facts.accepted);
+  display(fmt::format("city {}: {} cells, {:.1f} minutes apart on average\n", facts.city,
+                      facts.cells, facts.mean_minutes));
+  display(
+      fmt::format("{} travellers: {} bear late drop-offs, {} early pickups, {} both, {} neither\n",
+                  facts.travellers, facts.of_flexibility[0], facts.of_flexibility[1],
+                  facts.of_flexibility[3], facts.of_flexibility[2]));
+  display(fmt::format("{} trips of {:.1f} minutes on average, {:.1f} % within a cell\n",
+                      facts.trips, facts.mean_trip_minutes, 100 * facts.same_cell));
+  display(fmt::format("{:.1f} % of all shifts are accepted\n", 100 * facts.accepted));
 }
 
 struct DataArguments {
@@ -107,7 +110,7 @@ void draw_instance(const InstanceArguments& arguments) {
   const std::string text =
       arguments.full ? encode_full_instance(instance) : encode_instance(instance);
   if (arguments.out.empty()) {
-    fmt::print("{}", text);
+    display_data(text);
   } else {
     write_file_atomically(arguments.out, text);
   }
@@ -148,19 +151,20 @@ void solve(const SolveArguments& arguments) {
                        {"vehicles", solution.routes.size()},
                        {"iterations", solution.iterations},
                        {"routes", routes}};
-    fmt::print("{}\n", line.dump());
+    display_data(line.dump() + "\n");
     return;
   }
-  fmt::print("{} in {}, {:.2f} minutes\n",
-             counted(static_cast<int64_t>(instance.requests.size()), "request"),
-             counted(static_cast<int64_t>(solution.routes.size()), "vehicle"), solution.cost);
+  display(fmt::format("{} in {}, {:.2f} minutes\n",
+                      counted(static_cast<int64_t>(instance.requests.size()), "request"),
+                      counted(static_cast<int64_t>(solution.routes.size()), "vehicle"),
+                      solution.cost));
   for (const dvrp::RouteView route : solution.routes) {
     std::vector<std::string> stops;
     for (const int node : route) {
       stops.push_back(fmt::format("{}{}", dvrp::Instance::is_pickup(node) ? '+' : '-',
                                   dvrp::Instance::request_of(node) + 1));
     }
-    fmt::print("  {}\n", join(stops, " "));
+    display("  " + join(stops, " ") + "\n");
   }
 }
 
@@ -206,6 +210,7 @@ dvrp::Instance read_dvrp_instance(const std::string& path, const dvrp::Data& dat
 
 dvrp::Solution solve_dvrp_instance(const std::string& path, const dvrp::Instance& instance,
                                    const dvrp::SolveOptions& options) {
+  const Activity routing("routing");
   dvrp::Solution solution = dvrp::solve(instance, options);
   if (std::isfinite(solution.cost)) return solution;
   throw Error(ErrorCode::kData,

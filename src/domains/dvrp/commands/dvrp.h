@@ -42,6 +42,17 @@ struct TrainedNegotiator {
 TrainedNegotiator read_negotiator(const Registry& registry, const std::string& path,
                                   const std::string& checkpoint);
 
+// Days that are shown and judged, by default.
+constexpr uint64_t kDvrpDaysSeed = 9999;
+
+// A picture of the first of these days, before and after negotiation, on the solver's routes.
+// `name`: what the policy is called in errors. Throws Error(kEnvironment) where it has no routes.
+std::string dvrp_day_svg(dvrp::Days& days, const ActingPolicy& policy, const std::string& name,
+                         const dvrp::SolveOptions& options);
+
+// What `train` says of a run that has ended.
+std::string dvrp_ending(const Run& run);
+
 // All of them, and `bench oracle`.
 void add_dvrp_commands(Command& root, Program& program);
 

@@ -1,13 +1,15 @@
-// flotilla dvrp eval RUN: what a trained negotiator saves, by a solver that had no part in it.
+// flotilla dvrp eval RUN: what a trained negotiator saves on days it has not seen, by a solver.
 #include <fmt/format.h>
 
 #include <memory>
 
-#include "flotilla/command/status_line.h"
+#include "flotilla/core/activity.h"
 #include "flotilla/core/json.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
 #include "flotilla/domains/dvrp/commands/referee_arguments.h"
 #include "flotilla/domains/dvrp/negotiation/judgement.h"
+#include "flotilla/report/text_table.h"
 
 namespace flotilla {
 namespace {
@@ -20,9 +22,22 @@ struct EvalArguments {
   bool no_ceiling = false, json = false;
 };
 
+// The names that --json has at its top for the trained one.
+Json judged_json(const dvrp::Judged& judged) {
+  return {{"minutes", judged.cost},
+          {"saving_pct", judged.saving_pct.mean},
+          {"saving_ci95", judged.saving_pct.ci95},
+          {"acceptance", judged.acceptance},
+          {"acceptance_nonzero", judged.acceptance_nonzero},
+          {"offered_nonzero", judged.offered_nonzero},
+          {"shifted_minutes", judged.shifted_minutes},
+          {"ride_minutes", judged.ride_minutes},
+          {"excess_minutes", judged.excess_minutes}};
+}
+
 Json judgement_json(const dvrp::Judgement& judgement) {
   const dvrp::Judged& trained = judgement.trained;
-  Json json = {{"baseline", judgement.baseline},
+  Json json = {{"baseline", judgement.none.cost},
                {"random_allowed", judgement.random.cost},
                {"trained", trained.cost},
                {"ceiling", nullptr},
@@ -42,29 +57,56 @@ Json judgement_json(const dvrp::Judgement& judgement) {
     json["ceiling_saving_pct"] = judgement.ceiling->saving_pct.mean;
     json["share_of_ceiling"] = judgement.share();
   }
+  json["above_least_detour_pct"] = judgement.above_least_detour_pct.mean;
+  json["above_least_detour_ci95"] = judgement.above_least_detour_pct.ci95;
+  Json by = {{"no_negotiation", judged_json(judgement.none)},
+             {"random_allowed", judged_json(judgement.random)},
+             {"least_detour", judged_json(judgement.least_detour)},
+             {"trained", judged_json(trained)}};
+  if (judgement.ceiling) by["ceiling"] = judged_json(*judgement.ceiling);
+  json["by_negotiator"] = by;
   return json;
 }
 
-void print_row(const char* name, const dvrp::Judged& judged) {
-  fmt::print("{:<26}{:>10.2f}{:>14}{:>13.3f}{:>13.3f}{:>13}\n", name, judged.cost,
-             fmt::format("{:.2f} +- {:.2f}", judged.saving_pct.mean, judged.saving_pct.ci95),
-             judged.acceptance, judged.offered_nonzero,
-             judged.offered_nonzero > 0 ? fmt::format("{:.3f}", judged.acceptance_nonzero) : "-");
+std::vector<std::string> row_of(const char* name, const dvrp::Judged& judged,
+                                bool negotiated = true) {
+  const auto share = [](double part) { return fmt::format("{:.0f} %", 100 * part); };
+  const dvrp::Estimate& saving = judged.saving_pct;
+  return {name,
+          fmt::format("{:.2f}", judged.cost),
+          negotiated ? fmt::format("{:.2f} +- {:.2f}", saving.mean, saving.ci95) : "",
+          negotiated ? share(judged.offered_nonzero) : "",
+          judged.offered_nonzero > 0 ? share(judged.acceptance_nonzero) : "",
+          negotiated ? fmt::format("{:.1f}", judged.shifted_minutes) : "",
+          fmt::format("{:.1f}", judged.ride_minutes),
+          fmt::format("{:.1f}", judged.excess_minutes)};
 }
 
+constexpr const char* kLegend =
+    "asked: travellers who are offered a shift; yes: of these, those who accept\n"
+    "shift: minutes that windows are moved; ride: minutes on board; excess: of the\n"
+    "ride, what the direct way would not take; means over all travellers\n";
+
 void print(const dvrp::Judgement& judgement) {
-  fmt::print("{:<26}{:>10}{:>14}{:>13}{:>13}{:>13}\n", "", "minutes", "saving %", "accepted",
-             "shifts asked", "accepted");
-  fmt::print("{:<26}{:>10.2f}\n", "no negotiation", judgement.baseline);
-  print_row("random allowed offers", judgement.random);
-  print_row("trained", judgement.trained);
-  if (judgement.ceiling) print_row("S*: the whole day known", *judgement.ceiling);
-  fmt::print("\nabove random allowed offers: {:.2f} +- {:.2f} points\n",
-             judgement.above_random_pct.mean, judgement.above_random_pct.ci95);
-  if (judgement.ceiling) fmt::print("{:.0f} % of S*\n", 100 * judgement.share());
+  std::vector<std::vector<std::string>> rows = {
+      {"", "minutes", "saving %", "asked", "yes", "shift", "ride", "excess"},
+      row_of("no negotiation", judgement.none, false),
+      row_of("random allowed offers", judgement.random),
+      row_of("least detour", judgement.least_detour),
+      row_of("trained", judgement.trained)};
+  if (judgement.ceiling) rows.push_back(row_of("S*: the whole day known", *judgement.ceiling));
+  display(text_table(rows, terminal_width(Stream::kOut)));
+  display(fmt::format("\nabove random allowed offers: {:.2f} +- {:.2f} points\n",
+                      judgement.above_random_pct.mean, judgement.above_random_pct.ci95));
+  display(fmt::format("above the least detour: {:.2f} +- {:.2f} points\n",
+                      judgement.above_least_detour_pct.mean,
+                      judgement.above_least_detour_pct.ci95));
+  if (judgement.ceiling) display(fmt::format("{:.0f} % of S*\n", 100 * judgement.share()));
+  display(std::string("\n") + kLegend);
 }
 
 void evaluate(const Program& program, EvalArguments& arguments) {
+  const Activity judging("judging");
   const TrainedNegotiator trained =
       read_negotiator(program.registry, arguments.run, arguments.checkpoint);
   ThreadPool pool(arguments.referee.threads);
@@ -81,14 +123,13 @@ void evaluate(const Program& program, EvalArguments& arguments) {
   json["seed"] = arguments.options.seed;
   json["referee"] = arguments.referee.name;
   json["policy"] = trained.file.tensors.origin;
-  fmt::print("{}\n", json.dump());
+  display_data(json.dump() + "\n");
 }
 
 }  // namespace
 
 void add_dvrp_eval(Command& dvrp, Program& program) {
-  Command& command =
-      dvrp.add("eval", "what a trained negotiator saves, by a solver that had no part in it");
+  Command& command = dvrp.add("eval", "what a trained negotiator saves on new days, by a solver");
   auto arguments = std::make_shared<EvalArguments>();
   EvalArguments& a = *arguments;
   command.option("run", a.run, "directory of a run, or a policy file").required();

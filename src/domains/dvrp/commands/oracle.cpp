@@ -7,14 +7,18 @@
 #include <memory>
 
 #include "flotilla/command/schema_flags.h"
-#include "flotilla/command/status_line.h"
+#include "flotilla/core/activity.h"
+#include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/terminal.h"
+#include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
 #include "flotilla/domains/dvrp/commands/referee_arguments.h"
 #include "flotilla/domains/dvrp/oracle/options.h"
 #include "flotilla/domains/dvrp/oracle/training.h"
+#include "flotilla/report/text_table.h"
 
 namespace flotilla {
 namespace {
@@ -41,19 +45,20 @@ std::unique_ptr<OracleTraining> open_training(const dvrp::Data& data,
 void train(const TrainArguments& arguments) {
   std::signal(SIGPIPE, SIG_IGN);  // nobody reads the progress any more: no reason to stop
   const dvrp::Data data = dvrp_data_of(arguments.data);
+  const Activity learning("training");
   const std::unique_ptr<OracleTraining> training = open_training(data, arguments);
-  wait_for_interrupted_work("\nflotilla: interrupted: this step ends (again: stop at once)\n");
+  wait_for_interrupted_work("flotilla: interrupted: this step ends (again: stop at once)\n");
   const int64_t begin = training->step();
   const uint64_t begin_ns = now_ns();
   training->run([&](const OracleTraining::Point& point) {
-    const double rate =
+    const double per_second =
         static_cast<double>(point.step - begin) / (static_cast<double>(now_ns() - begin_ns) * 1e-9);
-    say(
-        fmt::format("step {}/{}  {} {:.4f}  above the solver: {:.2f} % of 10, {:.2f} % of {} "
-                    "requests  {:.1f} steps/s, {:.0f} s left\n",
-                    point.step, training->steps(), point.imitation ? "-log p" : "minutes",
-                    point.loss, point.gap_10, point.gap_30, training->options().customers, rate,
-                    static_cast<double>(training->steps() - point.step) / rate));
+    say(fmt::format(
+        "step {}/{}  {} {:.4f}  above the solver: {:.2f} % of 10, {:.2f} % of {} "
+        "requests  {} steps/s, {} left\n",
+        point.step, training->steps(), point.imitation ? "-log p" : "minutes", point.loss,
+        point.gap_10, point.gap_30, training->options().customers, rate(per_second),
+        rough_time(static_cast<double>(training->steps() - point.step) / per_second)));
   });
   if (training->curve().empty()) return;
   const OracleTraining::Point& last = training->curve().back();
@@ -61,15 +66,16 @@ void train(const TrainArguments& arguments) {
     const Json line = {{"step", training->step()}, {"steps", training->steps()},
                        {"gap_10", last.gap_10},    {"gap_30", last.gap_30},
                        {"wall_s", last.wall_s},    {"directory", training->path()}};
-    fmt::print("{}\n", line.dump());
+    display_data(line.dump() + "\n");
     return;
   }
-  fmt::print(
-      "{} of {} steps; greedy tours {:.2f} % above the solver's; weights in "
-      "{}/oracle.safetensors\n",
-      training->step(), training->steps(), last.gap_30, training->path());
-  if (training->step() < training->steps())
-    fmt::print("go on with --resume {}\n", training->path());
+  display(
+      fmt::format("{} of {} steps; greedy tours {:.2f} % above the solver's; weights in "
+                  "{}/oracle.safetensors\n",
+                  training->step(), training->steps(), last.gap_30, training->path()));
+  if (training->step() < training->steps()) {
+    display("resume with --resume " + training->path() + "\n");
+  }
 }
 
 void add_train(Command& oracle) {
@@ -78,8 +84,7 @@ void add_train(Command& oracle) {
   command.option("--data", arguments->data, kDvrpDataHelp);
   const Option out = command.option(
       "--out", arguments->out, "directory of the training (default runs/dvrp-oracle-seedS-TIME)");
-  command.option("--resume", arguments->resume, "go on with the training in this directory")
-      .excludes(out);
+  command.option("--resume", arguments->resume, "directory of a training to resume").excludes(out);
   arguments->flags.add_to(command, {});
   command.flag("--json", arguments->json, "print one JSON object on stdout");
   command.action([arguments] { train(*arguments); });
@@ -100,22 +105,24 @@ std::string setting_of(const std::string& first, const dvrp::DecodeOptions& opti
   return text;
 }
 
-void print_header(const dvrp::Exam& exam) {
-  std::string gaps;
-  for (const auto& group : exam.groups)
-    gaps += fmt::format("{:>10}", fmt::format("gap {} %", group.requests));
-  fmt::print("{:<34}{}{:>13}{:>13}{:>8}{:>12}\n", "", gaps, "corr across", "corr within", "r0",
-             "samples/s");
+using Row = std::vector<std::string>;
+
+Row header_of(const dvrp::Exam& exam) {
+  Row row = {""};
+  for (const auto& group : exam.groups) row.push_back(fmt::format("gap {} %", group.requests));
+  row.insert(row.end(), {"corr across", "corr within", "r0", "samples/s"});
+  return row;
 }
 
-void print_row(const std::string& name, const dvrp::Exam& exam, const dvrp::Grade& grade) {
-  std::string gaps;
-  for (const double gap : grade.gaps) gaps += fmt::format("{:>10.2f}", gap);
+Row row_of(const std::string& name, const dvrp::Exam& exam, const dvrp::Grade& grade) {
+  Row row = {name};
+  for (const double gap : grade.gaps) row.push_back(fmt::format("{:.2f}", gap));
   const auto within = [&exam](double value) {
     return exam.shifts.empty() ? std::string("-") : fmt::format("{:.3f}", value);
   };
-  fmt::print("{:<34}{}{:>13.3f}{:>13}{:>8}{:>12.0f}\n", name, gaps, grade.corr_across,
-             within(grade.corr_within), within(grade.r0), grade.samples_per_s);
+  row.insert(row.end(), {fmt::format("{:.3f}", grade.corr_across), within(grade.corr_within),
+                         within(grade.r0), rate(grade.samples_per_s)});
+  return row;
 }
 
 Json grade_json(const dvrp::Exam& exam, const dvrp::Grade& grade) {
@@ -135,15 +142,16 @@ void evaluate(const EvalArguments& arguments) {
   const dvrp::Data data = dvrp_data_of(arguments.data);
   const dvrp::OracleWeights weights =
       dvrp::read_oracle(dvrp::oracle_path(arguments.weights), data.city);
+  const Activity comparing("comparing");
   ThreadPool pool(arguments.referee.threads);
   const dvrp::Referee referee = arguments.referee.make(arguments.data, pool);
   const dvrp::Exam exam =
       make_exam(data, arguments.exam, referee, [](const std::string& line) { say(line + "\n"); });
-  if (!arguments.json) print_header(exam);
+  std::vector<Row> rows = {header_of(exam)};
   const auto grade_of = [&](const dvrp::DecodeOptions& options) {
     const auto router = dvrp::make_network_router(weights, data.city, options, pool);
     const dvrp::Grade result = grade(*router, exam);
-    if (!arguments.json) print_row(setting_of("network", options), exam, result);
+    rows.push_back(row_of(setting_of("network", options), exam, result));
     return result;
   };
   Json json = grade_json(exam, grade_of(arguments.decode));
@@ -153,7 +161,7 @@ void evaluate(const EvalArguments& arguments) {
   const auto insertion_of = [&](const dvrp::DecodeOptions& options) {
     const auto router = dvrp::make_insertion_router(options, pool);
     const dvrp::Grade result = grade(*router, exam);
-    if (!arguments.json) print_row(setting_of("insertion", options), exam, result);
+    rows.push_back(row_of(setting_of("insertion", options), exam, result));
     return grade_json(exam, result);
   };
   json["insertion"] = insertion_of({});
@@ -163,7 +171,11 @@ void evaluate(const EvalArguments& arguments) {
   json["referee"] = arguments.referee.name;
   json["threads"] = arguments.referee.threads;
   json["weights"] = weights.origin;
-  if (arguments.json) fmt::print("{}\n", json.dump());
+  if (arguments.json) {
+    display_data(json.dump() + "\n");
+  } else {
+    display(text_table(rows, terminal_width(Stream::kOut)));
+  }
 }
 
 void add_eval(Command& oracle) {

@@ -17,6 +17,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/data/instance_file.h"
+#include "flotilla/domains/dvrp/routing/routes_file.h"
 
 namespace flotilla {
 namespace {
@@ -31,11 +32,13 @@ std::string own_program() {
 }
 
 // Of a line that the referee printed.
-double cost_in(const std::string& line) {
+dvrp::Tour tour_in(const std::string& line) {
   const Json result = Json::try_parse(line).value_or(Json());
   const Json* cost = result.find("cost");
-  if (cost != nullptr && cost->is_number()) return cost->get<double>();
-  throw Error(ErrorCode::kUsage, "the referee printed no cost but: " + line);
+  if (cost == nullptr || !cost->is_number()) {
+    throw Error(ErrorCode::kUsage, "the referee printed no cost but: " + line);
+  }
+  return {.routes = dvrp::decode_routes(line, "the referee"), .cost = cost->get<double>()};
 }
 
 // A line per instance, in a file of its own as long as it is needed.
@@ -63,8 +66,8 @@ class InstanceFile {
   std::string path_;
 };
 
-std::vector<double> ask(const OrToolsOptions& options, std::span<const dvrp::Instance> instances,
-                        uint64_t seed) {
+std::vector<dvrp::Tour> ask(const OrToolsOptions& options,
+                            std::span<const dvrp::Instance> instances, uint64_t seed) {
   const InstanceFile file(instances);
   std::vector<std::string> command = {options.python, options.script, file.path()};
   const auto add = [&command](const char* option, const std::string& value) {
@@ -79,12 +82,12 @@ std::vector<double> ask(const OrToolsOptions& options, std::span<const dvrp::Ins
   if (ended.status != 0) {
     throw Error(ErrorCode::kUsage, "the referee failed: " + join(command, " "));
   }
-  std::vector<double> costs;
+  std::vector<dvrp::Tour> tours;
   std::istringstream lines(ended.output);
-  for (std::string line; std::getline(lines, line);) costs.push_back(cost_in(line));
-  if (costs.size() != instances.size())
+  for (std::string line; std::getline(lines, line);) tours.push_back(tour_in(line));
+  if (tours.size() != instances.size())
     throw Error(ErrorCode::kInternal, "the referee lost instances");
-  return costs;
+  return tours;
 }
 
 }  // namespace
@@ -97,7 +100,7 @@ dvrp::Referee make_ortools_referee(OrToolsOptions options) {
   }
   return [options](std::span<const dvrp::Instance> instances, uint64_t seed) {
     const auto parts = static_cast<size_t>(options.processes);
-    std::vector<std::future<std::vector<double>>> asked;
+    std::vector<std::future<std::vector<dvrp::Tour>>> asked;
     for (size_t part = 0; part < parts; ++part) {
       const size_t begin = instances.size() * part / parts,
                    end = instances.size() * (part + 1) / parts;
@@ -106,12 +109,12 @@ dvrp::Referee make_ortools_referee(OrToolsOptions options) {
         return ask(options, instances.subspan(begin, end - begin), seed);
       }));
     }
-    std::vector<double> costs;
+    std::vector<dvrp::Tour> tours;
     for (auto& each : asked) {
-      const std::vector<double> part = each.get();
-      costs.insert(costs.end(), part.begin(), part.end());
+      const std::vector<dvrp::Tour> part = each.get();
+      tours.insert(tours.end(), part.begin(), part.end());
     }
-    return costs;
+    return tours;
   };
 }
 

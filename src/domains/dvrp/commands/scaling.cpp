@@ -12,12 +12,14 @@
 #include <memory>
 #include <optional>
 
-#include "flotilla/command/status_line.h"
+#include "flotilla/core/activity.h"
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/refusal.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/terminal.h"
+#include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
 #include "flotilla/report/statistics.h"
 #include "flotilla/train/recipes.h"
@@ -49,14 +51,14 @@ RunConfig run_of(const Registry& registry, const ScalingArguments& arguments, in
     config.set("device", *arguments.device);
     config.set("env.oracle.device", *arguments.device);
   }
-  config.set("steps", std::to_string(INT64_MAX));
+  config.set("total_timesteps", std::to_string(INT64_MAX));
   config.set("eval.episodes", "0");
   config.set("eval.every", "0");
   // All hyper-parameters are the same, as far as there are rows for a minibatch. Where envs are
   // enough, `replicas` of them share a day.
-  const int64_t rows = config.get_integer("horizon") * num_envs;
-  if (config.get_integer("ppo.minibatch_size") > rows) {
-    config.set("ppo.minibatch_size", std::to_string(rows));
+  const int64_t rows = config.get_integer("n_steps") * num_envs;
+  if (config.get_integer("ppo.batch_size") > rows) {
+    config.set("ppo.batch_size", std::to_string(rows));
   }
   return {env_of(registry, config), config};
 }
@@ -78,7 +80,7 @@ Json measured(const RunConfig& run, const ScalingArguments& arguments) {
     update_s.push_back(now.update_s - before.update_s);
     total += iteration_s.back();
   }
-  const double samples = run.horizon * run.vec.num_envs, seconds = median(iteration_s);
+  const double samples = run.n_steps * run.vec.num_envs, seconds = median(iteration_s);
   return {{"num_envs", run.vec.num_envs},
           {"replicas", std::min(run.vec.replicas, run.vec.num_envs)},
           {"samples_per_epoch", static_cast<int64_t>(samples)},
@@ -137,6 +139,7 @@ void scale(const Program& program, const ScalingArguments& arguments) {
   Json rows = Json::array();
   for (const int num_envs : arguments.num_envs) {
     say(fmt::format("training with {} envs\n", num_envs));
+    const Activity training("training");
     Json row = in_child(
         [&] { return measured(run_of(program.registry, arguments, num_envs), arguments); });
     const auto number = [&row](const char* key) { return row[key].get<double>(); };
@@ -146,18 +149,19 @@ void scale(const Program& program, const ScalingArguments& arguments) {
     rows.push_back(row);
     if (arguments.json) continue;
     if (rows.size() == 1) {
-      fmt::print("{:>6}{:>15}{:>11}{:>12}{:>10}{:>11}{:>11}{:>13}\n", "envs", "samples/epoch",
-                 "epoch s", "samples/s", "speed-up", "oracle s", "update s", "peak RSS MB");
+      display(fmt::format("{:>6}{:>11}{:>10}{:>11}{:>10}{:>10}{:>10}{:>9}\n", "envs", "samples",
+                          "epoch s", "samples/s", "speed-up", "oracle s", "update s", "RSS MB"));
     }
-    fmt::print("{:>6}{:>15}{:>11.3f}{:>12.0f}{:>9.1f}x{:>11.3f}{:>11.3f}{:>13.0f}\n", num_envs,
-               row["samples_per_epoch"].get<int64_t>(), number("epoch_s"), number("samples_per_s"),
-               number("speedup"), number("oracle_s"), number("update_s"), number("peak_rss_mb"));
+    display(fmt::format("{:>6}{:>11}{:>10.3f}{:>11}{:>9.1f}x{:>10.3f}{:>10.3f}{:>9.0f}\n", num_envs,
+                        row["samples_per_epoch"].get<int64_t>(), number("epoch_s"),
+                        rate(number("samples_per_s")), number("speedup"), number("oracle_s"),
+                        number("update_s"), number("peak_rss_mb")));
     std::fflush(stdout);
   }
   if (!arguments.json) return;
   const Json json = {
       {"rows", rows}, {"recipe", arguments.recipe}, {"cpu", cpu_model()}, {"cores", cpu_count()}};
-  fmt::print("{}\n", json.dump());
+  display_data(json.dump() + "\n");
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <memory>
 
+#include "flotilla/core/activity.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
 #include "flotilla/domains/dvrp/figures/day_figure.h"
 #include "flotilla/domains/dvrp/figures/route_figure.h"
@@ -19,7 +21,7 @@ struct ShowArguments {
   std::string what, routes, data, out, checkpoint = "last";
   dvrp::SolveOptions options;
   int day = 0;
-  uint64_t seed = 9999;
+  uint64_t seed = kDvrpDaysSeed;
 };
 
 dvrp::Routes routes_of(const ShowArguments& arguments, const dvrp::Instance& instance) {
@@ -38,15 +40,11 @@ std::string day_figure(const Program& program, const ShowArguments& arguments) {
     throw Error(ErrorCode::kUsage, "--routes and --data are for instances; '" + arguments.what +
                                        "' is a run, which has its own");
   }
+  const Activity playing("playing a day");
   const TrainedNegotiator trained =
       read_negotiator(program.registry, arguments.what, arguments.checkpoint);
   const auto days = trained.days({arguments.day, arguments.day + 1}, arguments.seed, cpu_count());
-  const dvrp::Day day = days->play(dvrp::policy_negotiator(*trained.policy)).front();
-  const auto routed = [&arguments](const dvrp::Instance& instance) {
-    return solve_dvrp_instance(arguments.what, instance, arguments.options);
-  };
-  const dvrp::Solution before = routed(day.asked), after = routed(day.granted);
-  return day_svg(days->data(), {day.asked, before.routes}, {day.granted, after.routes});
+  return dvrp_day_svg(*days, *trained.policy, arguments.what, arguments.options);
 }
 
 std::string routes_figure(const ShowArguments& arguments) {
@@ -63,10 +61,20 @@ bool is_run(const std::string& path) {
 void show(const Program& program, const ShowArguments& arguments) {
   write_file_atomically(arguments.out, is_run(arguments.what) ? day_figure(program, arguments)
                                                               : routes_figure(arguments));
-  fmt::print("{}\n", arguments.out);
+  display(arguments.out + "\n");
 }
 
 }  // namespace
+
+std::string dvrp_day_svg(dvrp::Days& days, const ActingPolicy& policy, const std::string& name,
+                         const dvrp::SolveOptions& options) {
+  const dvrp::Day day = days.play(dvrp::policy_negotiator(policy)).front();
+  const auto routed = [&](const dvrp::Instance& instance) {
+    return solve_dvrp_instance(name, instance, options);
+  };
+  const dvrp::Solution before = routed(day.asked), after = routed(day.granted);
+  return day_svg(days.data(), {day.asked, before.routes}, {day.granted, after.routes});
+}
 
 void add_dvrp_show(Command& dvrp, Program& program) {
   Command& command = dvrp.add(

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "flotilla/core/error.h"
@@ -16,6 +17,24 @@ int32_t one_of(std::span<const uint8_t> mask, Rng& rng) {
     if (mask[action] != 0) open.push_back(static_cast<int32_t>(action));
   }
   return open[rng.below(static_cast<uint32_t>(open.size()))];
+}
+
+int minutes_of(int action) { return shift_of(action).pickup + shift_of(action).dropoff; }
+
+// `saved`: by action, what it saves against no shift, as the observation `detours` ends.
+int32_t least_detour(std::span<const float> saved, std::span<const uint8_t> mask) {
+  constexpr float kNoGain = 1e-3F;  // half hours: what may be rounding
+  int best = kNoShift;
+  float most = 0;
+  for (int action = 0; action < kActions; ++action) {
+    const auto at = static_cast<size_t>(action);
+    if (action == kNoShift || mask[at] == 0 || saved[at] <= kNoGain) continue;
+    const bool same = best != kNoShift && std::abs(saved[at] - most) <= kNoGain;
+    if (same ? minutes_of(action) >= minutes_of(best) : saved[at] < most) continue;
+    best = action;
+    most = saved[at];
+  }
+  return best;
 }
 
 // A day without routes ends there, whatever it does in training.
@@ -51,12 +70,36 @@ Player policy_negotiator(const ActingPolicy& policy) {
   return [&policy](const ActRows& rows, uint64_t) { policy.act(0, rows, {.greedy = true}); };
 }
 
+Player least_detour_negotiator(size_t numbers) {
+  return [numbers](const ActRows& rows, uint64_t) {
+    const auto* shown = reinterpret_cast<const float*>(rows.obs);
+    auto* actions = reinterpret_cast<int32_t*>(rows.action);
+    for (int i = 0; i < rows.count; ++i) {
+      const auto row = static_cast<size_t>(i);
+      const std::span<const float> observation(shown + row * numbers, numbers);
+      actions[i] = least_detour(observation.last(kActions), {rows.mask + row * kActions, kActions});
+    }
+  };
+}
+
 Days::Days(const EnvType& type, const Config& config, Span numbers, uint64_t seed, int threads)
-    : numbers_(numbers),
+    : type_(type),
+      config_(config),
+      numbers_(numbers),
+      seed_(seed),
+      threads_(threads),
       env_(config),
       evaluator_(type, ending_at_failures(config), eval_options(numbers, seed, threads)) {
   evaluator_.set_episode_observer(episode_observer<Negotiation>(
       [this](int episode, const Negotiation::State& s) { keep(static_cast<size_t>(episode), s); }));
+}
+
+std::unique_ptr<Days> Days::with_detours() const {
+  Config config = config_;
+  config.set("observation", "detours");
+  auto days = std::make_unique<Days>(type_, config, numbers_, seed_, threads_);
+  if (memory() != nullptr) days->memory()->set_knowledge(memory()->knowledge());
+  return days;
 }
 
 std::vector<Day> Days::play(const Player& negotiator) {

@@ -2,6 +2,7 @@
 // their costs can be compared day by day.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "flotilla/domains/dvrp/negotiation/negotiation.h"
@@ -20,6 +21,10 @@ struct Day {
 Player random_negotiator(uint64_t seed);
 // The likeliest action of a policy, which must outlive it.
 Player policy_negotiator(const ActingPolicy& policy);
+// Of the offers that are advised, the one under which the request adds least to the present routes;
+// the smallest of several, and none where none gains. REQUIRES: envs that show detours, with so
+// many numbers in an observation.
+Player least_detour_negotiator(size_t numbers);
 
 class Days {
  public:
@@ -34,6 +39,10 @@ class Days {
   // For what the envs are to know from their training; null where they know nothing.
   EnvMemory* memory() const { return evaluator_.memory(); }
 
+  // The same days, in envs that know the same and show detours. For least_detour_negotiator().
+  std::unique_ptr<Days> with_detours() const;
+  size_t observed_numbers() const { return env_.spec().obs.elements(); }
+
   // REQUIRES: this outlives the days. Throws Error(kInterrupted), and Error(kEnvironment) for a day
   // without routes.
   std::vector<Day> play(const Player& negotiator);
@@ -42,7 +51,11 @@ class Days {
   void keep(size_t index, const Negotiation::State& s);
   void require_routes() const;
 
+  const EnvType type_;
+  const Config config_;
   const Span numbers_;
+  const uint64_t seed_;
+  const int threads_;
   const Negotiation env_;  // reads the states
   Evaluator evaluator_;
   std::vector<Day> played_;

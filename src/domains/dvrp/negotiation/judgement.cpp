@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
+#include "flotilla/domains/dvrp/routing/rides.h"
 
 namespace flotilla::dvrp {
 namespace {
@@ -26,25 +28,50 @@ std::vector<double> savings(const Costs& baseline, const Costs& costs) {
   return percent;
 }
 
-std::vector<Instance> all(const std::vector<Day>& days, Instance Day::*which) {
-  std::vector<Instance> instances;
-  for (const Day& day : days) instances.push_back(day.*which);
-  return instances;
+// Days with the routes of the referee, of the requests as they were granted.
+struct Routed {
+  std::vector<Day> days;
+  std::vector<Tour> tours;
+};
+
+std::vector<Day> without_negotiation(std::vector<Day> days) {
+  for (Day& day : days) {
+    day.granted = day.asked;
+    day.accepted = static_cast<int>(day.asked.requests.size());
+    day.shifts = day.shifted = 0;
+  }
+  return days;
 }
 
-Judged judged(const std::vector<Day>& days, const Costs& baseline, const Costs& costs) {
-  double offers = 0, accepted = 0, shifts = 0, shifted = 0;
-  for (const Day& day : days) {
-    offers += static_cast<double>(day.asked.requests.size());
+double minutes_moved(const Request& asked, const Request& granted) {
+  return static_cast<double>((asked.pickup.early - granted.pickup.early) +
+                             (granted.dropoff.early - asked.dropoff.early));
+}
+
+Judged judged(const Routed& routed, const Costs& baseline) {
+  double requests = 0, accepted = 0, shifts = 0, shifted = 0, moved = 0, ride = 0, direct = 0;
+  for (size_t i = 0; i < routed.days.size(); ++i) {
+    const Day& day = routed.days[i];
+    requests += static_cast<double>(day.asked.requests.size());
     accepted += day.accepted;
     shifts += day.shifts;
     shifted += day.shifted;
+    for (size_t k = 0; k < day.asked.requests.size(); ++k) {
+      moved += minutes_moved(day.asked.requests[k], day.granted.requests[k]);
+    }
+    const Rides rides = rides_of(day.granted, routed.tours[i].routes);
+    ride += rides.on_board;
+    direct += rides.direct;
   }
+  const Costs costs = costs_of(routed.tours);
   return {.cost = mean_of(costs),
           .saving_pct = estimate(savings(baseline, costs)),
-          .acceptance = accepted / offers,
+          .acceptance = accepted / requests,
           .acceptance_nonzero = shifts > 0 ? shifted / shifts : 0,
-          .offered_nonzero = shifts / offers};
+          .offered_nonzero = shifts / requests,
+          .shifted_minutes = moved / requests,
+          .ride_minutes = ride / requests,
+          .excess_minutes = (ride - direct) / requests};
 }
 
 // The days with the shifts that the search finds.
@@ -65,13 +92,34 @@ std::vector<Day> best_days(const std::vector<Day>& days, const Travellers& trave
 }
 
 // The search has a budget: where a negotiator did better, that is the best that is known of a day.
-void take_better(std::vector<Day>& best, Costs& best_costs, const std::vector<Day>& days,
-                 const Costs& costs) {
-  for (size_t i = 0; i < days.size(); ++i) {
-    if (!(costs[i] < best_costs[i])) continue;
-    best[i] = days[i];
-    best_costs[i] = costs[i];
+void take_better(Routed& best, const Routed& other) {
+  for (size_t i = 0; i < best.days.size(); ++i) {
+    if (!(other.tours[i].cost < best.tours[i].cost)) continue;
+    best.days[i] = other.days[i];
+    best.tours[i] = other.tours[i];
   }
+}
+
+// How much more the one saves than the other, of the same days.
+Estimate above(const Routed& one, const Routed& other, const Costs& baseline) {
+  std::vector<double> difference = savings(baseline, costs_of(one.tours));
+  const std::vector<double> less = savings(baseline, costs_of(other.tours));
+  for (size_t i = 0; i < difference.size(); ++i) difference[i] -= less[i];
+  return estimate(difference);
+}
+
+Routed routed_by(const Referee& referee, uint64_t seed, std::vector<Day> days) {
+  std::vector<Instance> instances;
+  for (const Day& day : days) instances.push_back(day.granted);
+  std::vector<Tour> tours = referee(instances, seed);
+  for (size_t i = 0; i < tours.size(); ++i) {
+    if (!std::isfinite(tours[i].cost)) continue;
+    const std::string fault = fault_of(instances[i], tours[i].routes);
+    if (fault.empty()) continue;
+    throw Error(ErrorCode::kCheckFailed,
+                fmt::format("the referee's routes of day {} break a rule: {}", i, fault));
+  }
+  return {.days = std::move(days), .tours = std::move(tours)};
 }
 
 }  // namespace
@@ -86,35 +134,37 @@ Estimate estimate(const std::vector<double>& numbers) {
 Judgement judge(Days& days, const ActingPolicy& policy, const Referee& referee,
                 const JudgeOptions& options, ThreadPool& pool,
                 const std::function<void(const std::string&)>& say) {
-  const auto routed = [&](const std::vector<Day>& some, Instance Day::*which, const char* what) {
+  const auto routed = [&](std::vector<Day> some, const char* what) {
     say(fmt::format("routing {} days {}", some.size(), what));
-    return referee(all(some, which), options.seed);
+    return routed_by(referee, options.seed, std::move(some));
   };
-  const auto played = [&](const Player& negotiator, const char* who) {
-    say(fmt::format("negotiating {} days: {}", days.count(), who));
-    return days.play(negotiator);
+  const auto played = [&](Days& some, const Player& negotiator, const char* who) {
+    say(fmt::format("negotiating {} days: {}", some.count(), who));
+    return some.play(negotiator);
   };
-  const std::vector<Day> random = played(random_negotiator(options.seed), "random allowed offers");
-  const std::vector<Day> trained = played(policy_negotiator(policy), "the policy");
-  const Costs baseline = routed(random, &Day::asked, "without negotiation");
-  const Costs random_costs = routed(random, &Day::granted, "after random allowed offers");
-  const Costs trained_costs = routed(trained, &Day::granted, "after the policy's offers");
-  Judgement judgement{.baseline = mean_of(baseline),
-                      .random = judged(random, baseline, random_costs),
-                      .trained = judged(trained, baseline, trained_costs),
+  const auto by_random = played(days, random_negotiator(options.seed), "random allowed offers");
+  const auto by_policy = played(days, policy_negotiator(policy), "the policy");
+  const auto shown = days.with_detours();
+  const auto by_rule =
+      played(*shown, least_detour_negotiator(shown->observed_numbers()), "the least detour");
+  const Routed none = routed(without_negotiation(by_random), "without negotiation");
+  const Routed random = routed(by_random, "after random allowed offers");
+  const Routed rule = routed(by_rule, "after offers of the least detour");
+  const Routed trained = routed(by_policy, "after the policy's offers");
+  const Costs baseline = costs_of(none.tours);
+  Judgement judgement{.none = judged(none, baseline),
+                      .random = judged(random, baseline),
+                      .least_detour = judged(rule, baseline),
+                      .trained = judged(trained, baseline),
                       .ceiling = std::nullopt,
-                      .above_random_pct = {}};
-  std::vector<double> above = savings(baseline, trained_costs);
-  const std::vector<double> of_random = savings(baseline, random_costs);
-  for (size_t i = 0; i < above.size(); ++i) above[i] -= of_random[i];
-  judgement.above_random_pct = estimate(above);
+                      .above_random_pct = above(trained, random, baseline),
+                      .above_least_detour_pct = above(trained, rule, baseline)};
   if (!options.ceiling) return judgement;
   say(fmt::format("searching the best shifts of {} days, each known as a whole", days.count()));
-  std::vector<Day> best = best_days(random, days.data().travellers, options.search, pool);
-  Costs best_costs = routed(best, &Day::granted, "with the shifts that were found");
-  take_better(best, best_costs, random, random_costs);
-  take_better(best, best_costs, trained, trained_costs);
-  judgement.ceiling = judged(best, baseline, best_costs);
+  Routed best = routed(best_days(by_random, days.data().travellers, options.search, pool),
+                       "with the shifts that were found");
+  for (const Routed* other : {&random, &trained}) take_better(best, *other);
+  judgement.ceiling = judged(best, baseline);
   return judgement;
 }
 

@@ -1,5 +1,6 @@
 // What a negotiation saves, by a judge that had no part in it: days are negotiated with the oracle,
-// then routed anew by a referee, the granted requests and those that were asked for alike.
+// then routed anew by a referee, the granted requests and those that were asked for alike. The own
+// solver as referee shares its search with the oracle (docs/dvrp.md).
 #pragma once
 
 #include <optional>
@@ -11,7 +12,8 @@
 
 namespace flotilla::dvrp {
 
-// A mean over days, and half of its 95 % interval.
+// A mean over days, and half of its 95 % interval. A day counts once: all its requests are in one
+// number.
 struct Estimate {
   double mean = 0, ci95 = 0;
 };
@@ -23,13 +25,17 @@ struct Judged {
   Estimate saving_pct;                            // against no negotiation, of the same days
   double acceptance = 0, acceptance_nonzero = 0;  // of all offers; of those of a shift, if any
   double offered_nonzero = 0;                     // part of the requests that were offered a shift
+  // What it costs the travellers, in minutes, means over all of them: how far windows were moved,
+  // how long rides are (routing/rides.h), and how much longer than the direct way.
+  double shifted_minutes = 0, ride_minutes = 0, excess_minutes = 0;
 };
 
 struct Judgement {
-  double baseline = 0;  // minutes without negotiation, mean
-  Judged random, trained;
+  Judged none;  // without negotiation
+  Judged random, least_detour, trained;
   std::optional<Judged> ceiling;
-  Estimate above_random_pct;  // the trained saving less the random one, of the same days
+  // The trained saving less that of the rule, of the same days.
+  Estimate above_random_pct, above_least_detour_pct;
   double share() const { return trained.saving_pct.mean / ceiling->saving_pct.mean; }
 };
 
@@ -40,6 +46,7 @@ struct JudgeOptions {
 };
 
 // The envs of `days` know what the policy needs them to know. `say` is told what is being done.
+// Throws Error(kCheckFailed) for routes of the referee that break a rule.
 Judgement judge(Days& days, const ActingPolicy& policy, const Referee& referee,
                 const JudgeOptions& options, ThreadPool& pool,
                 const std::function<void(const std::string&)>& say);

@@ -82,7 +82,7 @@ void Decoding::go(int node) {
     }
   }
   current_ = node;
-  if (step_ >= kMaxDecodeSteps) done_ = true;
+  if (step_ >= most_decode_steps(static_cast<int>(status_.size()))) done_ = true;
   find_allowed();
 }
 

@@ -10,6 +10,7 @@
 // or another one, so that the tour ends.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -18,7 +19,9 @@
 
 namespace flotilla::dvrp {
 
-constexpr int kMaxDecodeSteps = 300;
+// Every vehicle delivers somebody and returns with at most seven that wait again: ten steps for
+// each request are always enough.
+constexpr int most_decode_steps(int requests) { return std::max(300, 10 * requests); }
 
 // Allocates: nothing for as many requests as were reserved.
 class Decoding {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
@@ -62,6 +63,12 @@ double measure_rate(Router& router, std::span<const Instance> instances) {
 
 }  // namespace
 
+std::vector<double> costs_of(std::span<const Tour> tours) {
+  std::vector<double> costs;
+  for (const Tour& tour : tours) costs.push_back(tour.cost);
+  return costs;
+}
+
 double correlation(std::span<const double> x, std::span<const double> y) {
   const double mean_x = mean(x), mean_y = mean(y);
   double xx = 0, yy = 0, xy = 0;
@@ -75,14 +82,15 @@ double correlation(std::span<const double> x, std::span<const double> y) {
 
 Referee make_solver_referee(int iterations, ThreadPool& pool) {
   return [iterations, &pool](std::span<const Instance> instances, uint64_t seed) {
-    std::vector<double> costs(instances.size());
+    std::vector<Tour> tours(instances.size());
     pool.for_each(static_cast<int>(instances.size()), [&](int, int item) {
       if (interrupted()) return;
       const auto i = static_cast<size_t>(item);
-      costs[i] = solve(instances[i], {.iterations = iterations, .seed = seed}).cost;
+      Solution found = solve(instances[i], {.iterations = iterations, .seed = seed});
+      tours[i] = {.routes = std::move(found.routes), .cost = found.cost};
     });
     if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
-    return costs;
+    return tours;
   };
 }
 
@@ -95,7 +103,7 @@ Exam make_exam(const Data& data, const ExamOptions& options, const Referee& refe
     for (int i = 0; i < options.instances; ++i) {
       group.instances.push_back(draw(data, requests, options.seed, static_cast<uint64_t>(i)));
     }
-    group.referee = referee(group.instances, 0);
+    group.referee = costs_of(referee(group.instances, 0));
     say(fmt::format("referee: {} instances of {} requests, {:.2f} minutes", options.instances,
                     requests, mean(group.referee)));
     exam.groups.push_back(std::move(group));
@@ -109,8 +117,8 @@ Exam make_exam(const Data& data, const ExamOptions& options, const Referee& refe
       const auto index = static_cast<uint64_t>(i * options.shifts + k);
       shifts.instances.push_back(shifted_at_random(whole, options.seed, index));
     }
-    shifts.referee = referee(shifts.instances, 0);
-    shifts.again = referee(shifts.instances, 1);
+    shifts.referee = costs_of(referee(shifts.instances, 0));
+    shifts.again = costs_of(referee(shifts.instances, 1));
     say(fmt::format("referee: instance {} under {} shifts, {:.2f} minutes, r0 {:.3f}", i + 1,
                     options.shifts, mean(shifts.referee),
                     correlation(shifts.referee, shifts.again)));

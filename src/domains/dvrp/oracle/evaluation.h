@@ -11,9 +11,10 @@
 
 namespace flotilla::dvrp {
 
-// Costs of instances in minutes. `seed` is that of its search: another one may find other routes.
+// Routes of instances. `seed` is that of its search: another one may find others.
 using Referee =
-    std::function<std::vector<double>(std::span<const Instance> instances, uint64_t seed)>;
+    std::function<std::vector<Tour>(std::span<const Instance> instances, uint64_t seed)>;
+std::vector<double> costs_of(std::span<const Tour> tours);
 
 // The project's own solver.
 Referee make_solver_referee(int iterations, ThreadPool& pool);

@@ -364,7 +364,7 @@ void OracleTraining::run(const Report& report) {
   directory_.write(kFigure, render_svg(figure_of(curve_)));
   if (interrupted()) {
     throw Error(ErrorCode::kInterrupted,
-                fmt::format("interrupted at step {}; go on with --resume {}", step_, path()));
+                fmt::format("interrupted at step {}; resume with --resume {}", step_, path()));
   }
 }
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <memory>
 
+#include "flotilla/core/activity.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/rng.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/workflow/commands/commands.h"
 #include "flotilla/domains/workflow/search.h"
@@ -75,16 +77,17 @@ Race race_on(const Domain& domain, int seeds, double beta) {
 void bench_search(const std::vector<Domain>& domains, int seeds, double beta, bool json) {
   Json lines = Json::array();
   if (!json) {
-    fmt::print(
+    display(fmt::format(
         "evaluations to the rewarded order of 24, median over {}\n{:<10}{:>8}{:>8}{:>8}  p\n",
-        counted(seeds, "seed"), "", "ucb", "random", "legacy");
+        counted(seeds, "seed"), "", "ucb", "random", "legacy"));
   }
+  const Activity searching("searching");
   for (const Domain& domain : domains) {
     const Race race = race_on(domain, seeds, beta);
     const double p = mann_whitney(race.ucb, race.random);
     if (!json) {
-      fmt::print("{:<10}{:>8}{:>8}{:>8}  {:.2g}\n", race.env, median(race.ucb), median(race.random),
-                 median(race.legacy), p);
+      display(fmt::format("{:<10}{:>8}{:>8}{:>8}  {:.2g}\n", race.env, median(race.ucb),
+                          median(race.random), median(race.legacy), p));
     }
     lines.push_back({{"env", race.env},
                      {"seeds", seeds},
@@ -94,9 +97,9 @@ void bench_search(const std::vector<Domain>& domains, int seeds, double beta, bo
                      {"p_value", p}});
   }
   if (json) {
-    fmt::print("{}\n", lines.dump());
+    display_data(lines.dump() + "\n");
   } else {
-    fmt::print("p: that ucb is no faster than random (Mann and Whitney)\n");
+    display("p: that ucb is no faster than random (Mann and Whitney)\n");
   }
 }
 

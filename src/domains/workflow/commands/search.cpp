@@ -3,15 +3,18 @@
 
 #include <algorithm>
 #include <csignal>
+#include <limits>
 #include <memory>
 #include <optional>
 
 #include "flotilla/command/schema_flags.h"
-#include "flotilla/command/status_line.h"
+#include "flotilla/core/activity.h"
+#include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/workflow/commands/commands.h"
 #include "flotilla/domains/workflow/search.h"
@@ -22,18 +25,20 @@ namespace flotilla::workflow {
 namespace {
 
 constexpr const char* kInterruptNotice =
-    "\nflotilla: interrupted: this update ends; the workflow begins anew when the search goes on "
-    "(again: stop at once)\n";
+    "flotilla: interrupted: this update ends; the workflow begins anew when the search\n"
+    "  goes on (again: stop at once)\n";
 
-// Keys of a training that a search decides.
-void refuse_own(const Domain& domain, const std::string& key) {
-  const auto refuse = [&key](const std::string& instead) {
-    throw Error(ErrorCode::kUsage, key + " is not a setting of a search: " + instead);
+// Keys of a training that a search decides, by whatever name they are given.
+void refuse_own(const Domain& domain, const Config& training, const std::string& name) {
+  const auto refuse = [&name](const std::string& instead) {
+    throw Error(ErrorCode::kUsage, name + " is not a setting of a search: " + instead);
   };
+  const Key* known = training.schema().find(name);
+  const std::string key = known == nullptr ? name : known->name;
   if (key == domain.key || key == "env." + domain.key) refuse("it is what is searched for");
   if (key == "num_envs") refuse("use --n-envs");
   if (key == "seed") refuse("use --seed");
-  if (key == "steps" || key == "episodes") refuse("use --episodes-per-env");
+  if (key == "total_timesteps" || key == "episodes") refuse("use --episodes-per-env");
 }
 
 struct SearchArguments {
@@ -46,7 +51,7 @@ struct SearchArguments {
   void adjust(const Domain& domain, Config& options, Config& training) const {
     for (const auto& [key, text] : flags.given()) options.set(key, text);
     for (const std::string& setting : settings) {
-      refuse_own(domain, setting.substr(0, setting.find('=')));
+      refuse_own(domain, training, setting.substr(0, setting.find('=')));
       apply_setting(training, setting);
     }
     if (threads) training.set("threads", std::to_string(*threads));
@@ -100,22 +105,24 @@ std::vector<const Trained*> by_value(const Search& search) {
 }
 
 void print_result(const Search& search, double wall_s) {
-  constexpr size_t kShown = 5;
+  constexpr size_t kShown = 5, kNameColumn = 4;
   const auto reached = std::ranges::count_if(search.history(), &Trained::reached);
-  fmt::print("{}, {} in {:.1f} s; {} of them reached compliance {}\n\n",
-             counted(static_cast<int64_t>(search.history().size()), "workflow"),
-             counted(search.episodes_used(), "episode"), wall_s, reached,
-             search.options().stop.threshold);
+  display(fmt::format("{}, {} in {:.1f} s; {} of them reached compliance {}\n\n",
+                      counted(static_cast<int64_t>(search.history().size()), "workflow"),
+                      counted(search.episodes_used(), "episode"), wall_s, reached,
+                      search.options().stop.threshold));
   const std::vector<const Trained*> tried = by_value(search);
   for (size_t i = 0; i < std::min(tried.size(), kShown); ++i) {
-    fmt::print("{:>2}  {}  {}\n", i + 1, name_of(search, tried[i]->order), outcome(*tried[i]));
+    display(
+        fmt::format("{:>2}  {}  {}\n", i + 1, name_of(search, tried[i]->order), outcome(*tried[i])),
+        kNameColumn);
   }
   if (reached == 0 && search.options().gate) {
-    fmt::print(
+    display(
         "\nno workflow reached the compliance: more --episodes-per-env, or a lower "
         "--compliance-threshold\n");
   }
-  fmt::print("\nsearch directory {}\n", search.path());
+  display("\nsearch directory " + search.path() + "\n");
 }
 
 Json result_json(const Search& search, double wall_s) {
@@ -134,33 +141,38 @@ Json result_json(const Search& search, double wall_s) {
   return json;
 }
 
+// Of the training that goes on; how many more there will be may depend on what comes out.
+Status status_of(const Search& search, const Progress& progress) {
+  const double value =
+      progress.episodes > 0 ? progress.return_mean : std::numeric_limits<double>::quiet_NaN();
+  Status status{.facts = {fmt::format("workflow {}", search.history().size() + 1),
+                          "return " + number_or_dash("{:.2f}", value),
+                          counted(progress.episodes, "episode")}};
+  if (const int all = search.options().n_workflows; all > 0) {
+    status.fraction = (static_cast<double>(search.history().size()) + progress.fraction) / all;
+  }
+  return status;
+}
+
 void run_search(const Program& program, const Domain& domain, const SearchArguments& arguments) {
   std::signal(SIGPIPE, SIG_IGN);  // nobody reads the progress any more: no reason to stop
   const uint64_t start = now_ns();
+  Activity searching("searching");
   const std::unique_ptr<Search> search = open_search(program, domain, arguments);
   if (!search->history().empty()) {
     say(fmt::format("going on after {}\n",
                     counted(static_cast<int64_t>(search->history().size()), "workflow")));
   }
   wait_for_interrupted_work(kInterruptNotice);
-  StatusLine line;
   search->run(
       [&](const Trainer& trainer) {
-        line.show([&] {
-          const Progress& progress = trainer.progress();
-          return fmt::format("{:>3}  {:.0f} %  {}  return {:.2f}", search->history().size() + 1,
-                             100 * progress.fraction, counted(progress.episodes, "episode"),
-                             progress.return_mean);
-        });
+        searching.tell([&] { return status_of(*search, trainer.progress()); });
       },
-      [&] {
-        line.clear();
-        say_done(*search);
-      });
+      [&] { say_done(*search); });
   search->directory().write("posterior.svg", render_svg(search_figure(*search)));
   const double wall_s = static_cast<double>(now_ns() - start) * 1e-9;
   if (arguments.json) {
-    fmt::print("{}\n", result_json(*search, wall_s).dump());
+    display_data(result_json(*search, wall_s).dump() + "\n");
   } else {
     print_result(*search, wall_s);
   }
@@ -179,7 +191,7 @@ void add_search_command(Command& parent, const Program& program, const Domain& d
   command.option("--out", arguments->out,
                  "directory of the search (default runs/ENV-search-seedS-TIME)");
   command.option("--resume", arguments->resume,
-                 "go on with the search in this directory; the budget may be changed");
+                 "directory of a search to resume; the budget may be changed");
   command.flag("--json", arguments->json, "print one JSON object on stdout");
   command.action([&program, &domain, arguments] { run_search(program, domain, *arguments); });
 }

@@ -9,6 +9,8 @@
 
 #include "flotilla/domains/dvrp/data/generate.h"
 #include "flotilla/domains/dvrp/negotiation/pricing.h"
+#include "flotilla/domains/dvrp/routing/detours.h"
+#include "flotilla/domains/dvrp/routing/solver.h"
 #include "support/batch.h"
 #include "support/error_text.h"
 
@@ -116,6 +118,61 @@ TEST(Days, AreAdvisedByWhatTheEnvsKnow) {
   for (int round = 0; round < 2; ++round) {
     expect_same(knowing.play(random_negotiator(7)), expected);
   }
+}
+
+// The rule straight from its text: a day is negotiated request by request, with the routes of
+// insertion.
+Day least_detour_day(int number) {
+  Day day{.asked = asked_on(number), .granted = {.city = &data().city, .requests = {}}};
+  for (const Request& request : day.asked.requests) {
+    const Routes routes =
+        day.granted.requests.empty() ? Routes() : solve(day.granted, {.iterations = 0}).routes;
+    const auto added = [&](int action) {
+      Detours detours(data().city);
+      for (const RouteView route : routes) {
+        for (const int node : route) {
+          detours.visit(day.granted.request_at(node), Instance::is_pickup(node));
+        }
+        detours.end_route();
+      }
+      return detours.least(shifted(request, shift_of(action)));
+    };
+    const Trip& trip = data().travellers.trips[static_cast<size_t>(request.trip)];
+    int best = kNoShift;
+    for (int minutes = 10; minutes <= 60; minutes += 10) {  // the smallest of equal ones
+      for (int action = 0; action < kActions; ++action) {
+        const Shift shift = shift_of(action);
+        if (shift.pickup + shift.dropoff != minutes || !trip.accepted(action)) continue;
+        if (added(action) < added(best) - 0.03F) best = action;
+      }
+    }
+    day.granted.requests.push_back(shifted(request, shift_of(best)));
+    ++day.accepted;
+    day.shifts += best != kNoShift;
+    day.shifted += best != kNoShift;
+  }
+  return day;
+}
+
+TEST(Days, TheLeastDetourAsksOnlyWhereItGains) {
+  constexpr Span kSome = {5, 35};
+  Days days(dvrp_type(), cheap(dvrp_type(), {"advice.types=true", "observation=list"}), kSome,
+            kSeed, 1);
+  const auto shown = days.with_detours();
+  std::vector<Day> expected;
+  for (int i = kSome.begin; i < kSome.end; ++i) expected.push_back(least_detour_day(i));
+  expect_same(shown->play(least_detour_negotiator(shown->observed_numbers())), expected);
+  int asked = 0;
+  for (const Day& day : expected) asked += day.shifts;
+  EXPECT_GT(asked, 0);
+  EXPECT_LT(asked, kSome.size() * kCustomers / 2);
+}
+
+TEST(Days, WithDetoursKnowTheSame) {
+  Days knowing(dvrp_type(), cheap(dvrp_type(), {"advice.types=learnt"}), kNumbers, kSeed, 1);
+  knowing.memory()->set_knowledge(the_truth());
+  expect_same(knowing.with_detours()->play(random_negotiator(7)),
+              knowing.play(random_negotiator(7)));
 }
 
 bool is_refused(const Instance& day) { return day.requests[0].trip % 2 == 0; }

@@ -47,6 +47,13 @@ std::vector<double> one_by_one_costs(std::span<const Instance> instances, double
   return costs;
 }
 
+// What a referee gives; only the costs matter here.
+std::vector<Tour> tours_of(const std::vector<double>& costs) {
+  std::vector<Tour> tours;
+  for (const double cost : costs) tours.push_back({.routes = {}, .cost = cost});
+  return tours;
+}
+
 Exam small_exam(const Referee& referee) {
   return make_exam(data(), {.instances = 6, .shifted = 1, .shifts = 5}, referee,
                    [](const auto&) {});
@@ -57,7 +64,7 @@ TEST(Grades, MeasureAgainstTheReferee) {
     // Windows do not matter to it: under shifts its costs would be all the same.
     std::vector<double> costs = one_by_one_costs(instances, 0.8);
     for (size_t i = 0; i < costs.size(); ++i) costs[i] += static_cast<double>(i * (seed + 1) % 5);
-    return costs;
+    return tours_of(costs);
   });
   ASSERT_EQ(exam.groups.size(), 3u);
   EXPECT_EQ(exam.groups[1].instances[0].requests.size(), 20u);
@@ -79,8 +86,9 @@ TEST(Grades, MeasureAgainstTheReferee) {
 }
 
 TEST(Grades, AreNotGivenToToursThatBreakARule) {
-  const Exam exam = small_exam(
-      [](std::span<const Instance> instances, uint64_t) { return one_by_one_costs(instances, 1); });
+  const Exam exam = small_exam([](std::span<const Instance> instances, uint64_t) {
+    return tours_of(one_by_one_costs(instances, 1));
+  });
   OneByOne router;
   router.forgets_ = true;
   EXPECT_EQ(flotilla::test::error_text(ErrorCode::kCheckFailed, [&] { grade(router, exam); }),

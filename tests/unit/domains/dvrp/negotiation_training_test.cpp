@@ -3,6 +3,8 @@
 // after a few rollouts.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/trainer.h"
 #include "support/batch.h"
@@ -49,6 +51,27 @@ TEST(NegotiationTraining, DoesNotDependOnTheThreads) {
     EXPECT_EQ(trained({"backend=threads", threads}), expected) << threads;
   }
   EXPECT_NE(trained({"backend=serial", "threads=1", "seed=1"}), expected);
+}
+
+// Four environments play a day: that is one number about days, not four.
+TEST(NegotiationTraining, TheIntervalIsOfDaysNotOfReplicas) {
+  constexpr size_t kSaving = 2, kDays = 5, kReplicas = 4;
+  Trainer trainer(run_of({"num_envs=20", "replicas=4", "horizon=8"}));
+  trainer.iterate();
+  const std::vector<Episode>& ended = trainer.ended_episodes();
+  ASSERT_EQ(ended.size(), kDays * kReplicas);
+  ASSERT_EQ(trainer.env_spec().metrics[kSaving], "saving_pct");
+  std::vector<double> days(kDays, 0);
+  for (const Episode& each : ended) {
+    days[static_cast<size_t>(each.env) / kReplicas] +=
+        static_cast<double>(each.metrics[kSaving]) / kReplicas;
+  }
+  double mean = 0, squares = 0;
+  for (const double day : days) mean += day / kDays;
+  for (const double day : days) squares += (day - mean) * (day - mean);
+  const EndedEpisodes& told = trainer.progress().ended;
+  EXPECT_NEAR(told.metrics[kSaving], mean, 1e-9);
+  EXPECT_NEAR(told.metrics_ci95[kSaving], 1.96 * std::sqrt(squares / (kDays - 1) / kDays), 1e-9);
 }
 
 TEST(NegotiationTraining, GoesOnFromTheMiddleOfAnEpisode) {

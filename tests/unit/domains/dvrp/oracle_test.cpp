@@ -288,6 +288,25 @@ TEST(Decoding, AllowsWhatTheRulesSay) {
   EXPECT_GT(retractions, 20);
 }
 
+// Stops and returns to the depot are more than 300 steps.
+TEST(Oracle, RoutesTheLargestDayThatIsNegotiated) {
+  const Data many = generate_data({.travellers = 250});
+  Rng rng(3, stream_of(Purpose::kTest, 1));
+  const Instance instance = draw_instance(many, kMostCustomers, rng);
+  ThreadPool pool(1);
+  const auto router = make_network_router(random_weights(1), many.city, {}, pool);
+  const Tour tour = route_all(*router, {instance}, 1)[0];
+  expect_sound(instance, tour);
+  EXPECT_GT(2 * kMostCustomers + static_cast<int>(tour.routes.size()), 300);
+}
+
+// The longest tour there can be: every vehicle is full, delivers one, and lets seven wait again.
+TEST(Decoding, HasStepsEnoughForAnyTour) {
+  for (const int requests : {30, kMostCustomers}) {
+    EXPECT_GE(most_decode_steps(requests), requests * (kCapacity + 2));
+  }
+}
+
 TEST(Decoding, OneThatCannotBeServedIsAFailure) {
   Instance instance = draw_prefix(3, 5);
   instance.requests[1].dropoff = {instance.requests[1].pickup.early - 60,

@@ -218,7 +218,7 @@ TEST_F(SearchTest, RefusesWhatItCannotGoOnWith) {
             std::string::npos);
   EXPECT_NE(
       refusal(ErrorCode::kUsage, [](Config&, Config& training) { training.set("ppo.lr", "0.5"); })
-          .find("ppo.lr"),
+          .find("ppo.learning_rate"),
       std::string::npos);
 
   // Without its checksum, as older programs wrote it.

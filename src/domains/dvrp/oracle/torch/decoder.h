@@ -79,7 +79,8 @@ class Decoder {
         step_count_(at::zeros({1, 1}, ways.options())),
         status_(at::zeros({instances, nodes / 2}, long_options())),
         done_(at::zeros({instances}, ways.options().dtype(at::kBool))),
-        chosen_(at::zeros({kMaxDecodeSteps + kBlock, instances}, long_options())),
+        most_steps_(most_decode_steps(static_cast<int>(nodes / 2))),
+        chosen_(at::zeros({most_steps_ + kBlock, instances}, long_options())),
         noise_(at::zeros({kBlock, instances, nodes}, ways.options())),
         own_(at::eye(nodes / 2, ways.options()).to(at::kBool).unsqueeze(0)),
         request_of_((at::arange(nodes, long_options()) - 1).clamp_min(0).div(2, "floor")) {}
@@ -91,7 +92,7 @@ class Decoder {
     if (sampled_) generator.set_current_seed(seed);
     run_begin();
     int steps = 0;
-    while (steps < kMaxDecodeSteps) {
+    while (steps < most_steps_) {
       if (sampled_) noise_.copy_(-(-noise_.uniform_(1e-10, 1).log()).log());
       run_block();
       steps += kBlock;
@@ -218,6 +219,7 @@ class Decoder {
   Array way_, dropoff_way_, dropoff_late_;
   Array queries_, seats_weight_, time_weight_, step_weight_;
   Array current_, time_, step_, step_count_, status_, done_;
+  const int most_steps_;
   Array chosen_;  // [steps, instances]
   Array noise_;
   const Array own_;         // [1, requests, requests]: the diagonal
