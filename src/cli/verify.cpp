@@ -98,26 +98,27 @@ void print_json(const VerifyArguments& arguments, const Report& report) {
     scores.push_back(std::move(json));
   }
   const auto& any = report.results.front();
-  const Json json = {{"recipe", arguments.recipe},
-                     {"first_seed", arguments.sweep.first_seed},
-                     {"seeds", report.results.size()},
-                     {"at_least", report.at_least ? Json(*report.at_least) : Json()},
-                     {"passed", report.results.size() - report.failures()},
-                     {"failures", failures},
-                     {"mean", report.mean()},
-                     {"lowest", report.lowest().score},
-                     {"mean_wall_s", report.mean_wall_s()},
-                     {"wall_s", report.wall_s},
-                     {"at_once", arguments.sweep.at_once},
-                     {"kernel", any.kernel},
-                     {"cpu", cpu_model()},
-                     {"version", kVersionLine},
-                     {"results", scores}};
+  const Json json = {
+      {"recipe", arguments.recipe},
+      {"first_seed", arguments.sweep.first_seed},
+      {"seeds", report.results.size()},
+      {"at_least", report.at_least ? Json(*report.at_least) : Json()},
+      {"passed", report.results.size() - report.failures()},
+      {"failures", failures},
+      {"mean", report.mean()},
+      {"lowest", report.lowest().error.empty() ? Json(report.lowest().score) : Json()},
+      {"mean_wall_s", report.mean_wall_s()},
+      {"wall_s", report.wall_s},
+      {"at_once", arguments.sweep.at_once},
+      {"kernel", any.kernel},
+      {"cpu", cpu_model()},
+      {"version", kVersionLine},
+      {"results", scores}};
   display_data(json.dump() + "\n");
 }
 
 int verify(const Program& program, VerifyArguments& arguments) {
-  if (arguments.sweep.at_once == 0) arguments.sweep.at_once = cpu_count();
+  arguments.sweep.policy_factory = program.policy_factory;
   arguments.sweep.at_once = std::min(arguments.sweep.at_once, arguments.sweep.seeds);
   const Config config = load_run_config(program.registry, arguments.recipe, false,
                                         arguments.overrides, program.algorithms);

@@ -51,12 +51,15 @@ class Folder {
 };
 
 SeedResult train_seed(const EnvType& type, Config config, const Algorithms& algorithms,
-                      uint64_t seed, const std::string& directory) {
+                      const PolicyFactory& policy_factory, uint64_t seed,
+                      const std::string& directory) {
   config.set("seed", std::to_string(seed));
   SeedResult result;
   result.seed = seed;
   try {
-    Run run(RunConfig(type, config, algorithms), directory, algorithms);
+    RunConfig of_seed(type, config, algorithms);
+    of_seed.policy_factory = policy_factory;
+    Run run(of_seed, directory, algorithms);
     run.train();
     run.finish();
     result.score = run.evaluation().mean;
@@ -90,7 +93,8 @@ std::vector<SeedResult> sweep(const EnvType& type, const Config& config,
     for (size_t i; (i = next++) < results.size();) {
       const uint64_t seed = options.first_seed + i;
       try {
-        results[i] = train_seed(type, single, algorithms, seed, folder.of(seed));
+        results[i] =
+            train_seed(type, single, algorithms, options.policy_factory, seed, folder.of(seed));
         folder.drop(seed);
         const std::lock_guard lock(mutex);
         if (after) after(results[i]);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "flotilla/core/system.h"
 #include "flotilla/train/run_config.h"
 
 namespace flotilla {
@@ -13,8 +14,9 @@ namespace flotilla {
 struct SweepOptions {
   uint64_t first_seed = 0;
   int seeds = 10;
-  int at_once = 0;        // trainings beside each other, each with one thread; 0: one per CPU
-  std::string directory;  // of the runs, seedN each; "": a temporary one, which is removed
+  int at_once = cpu_count();  // trainings beside each other, each with one thread
+  std::string directory;      // of the runs, seedN each; "": a temporary one, which is removed
+  PolicyFactory policy_factory = {};  // of a program that brings a policy of its own
 };
 
 struct SeedResult {
