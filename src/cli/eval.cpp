@@ -34,7 +34,7 @@ void apply(const std::vector<std::string>& overrides, Config& env_config) {
 
 void print(const Evaluation& eval, const EnvSpec& env, const PolicyFile& file, bool deterministic) {
   std::string text =
-      fmt::format("{}, {}\n{} of {}: return {}", file.tensors.origin,
+      fmt::format("{}, {}\n{} of {}: return {}", for_terminal(file.tensors.origin, Lines::kOne),
                   deterministic ? "deterministic actions" : "stochastic actions",
                   counted(eval.episodes, "episode"), env.name, with_interval(eval.mean, eval.ci95));
   if (std::isfinite(eval.ci95)) {

@@ -6,6 +6,7 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/terminal.h"
+#include "flotilla/core/text.h"
 #include "flotilla/report/run_data.h"
 
 namespace flotilla {
@@ -23,7 +24,7 @@ void export_metrics(const std::string& path, std::string out) {
   }
   if (out.empty()) out = run.path + "/metrics.csv";
   write_file_atomically(out, csv);
-  display(out + "\n");
+  display(for_terminal(out, Lines::kOne) + "\n");
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ void plot(const std::string& path, const std::string& out, bool json) {
     const std::string file = folder.path(name);
     folder.write(name, render_svg(figure));
     files.push_back(file);
-    if (!json) display(file + "\n");
+    if (!json) display(for_terminal(file, Lines::kOne) + "\n");
   }
   if (json) {
     const Json result = {{"run", run.path}, {"finished", run.finished()}, {"files", files}};

@@ -84,7 +84,8 @@ void print_end(const Run& run) {
   }
   text += fmt::format("\n\n{}\n{}\n\n", trainer.timing().tree(),
                       bottleneck(trainer.timing(), trainer.shape(), trainer.core_use()));
-  text += fmt::format("parameters {}\nrun directory {}\n", trainer.params_sha256(), run.path());
+  text += fmt::format("parameters {}\nrun directory {}\n", trainer.params_sha256(),
+                      for_terminal(run.path(), Lines::kOne));
   display(text, 0);
 }
 

@@ -533,6 +533,17 @@ class Metrics(RunTest):
         self.assertGreater(len(names), 1)
 
 
+class Names(RunTest):
+    def test_a_path_does_not_drive_the_terminal(self):
+        self.run = self.folder / "a\x1b[31m\nb"
+        self.train()
+        for command in (["eval", "--episodes", 2], ["plot"], ["export"], ["train", "--steps", 4096, "--resume"]):
+            with self.subTest(command=command[0]):
+                shown = self.call(*command, self.run)
+                self.assertNotIn("\x1b", shown.stdout + shown.stderr)
+                self.assertIn("a\\x1b[31m\\nb", shown.stdout)
+
+
 class WarmStart(RunTest):
     def test_init(self):
         self.train()
