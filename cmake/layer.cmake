@@ -18,8 +18,11 @@ endif()
 if(FLOTILLA_SANITIZE)
   target_compile_options(flotilla_flags INTERFACE -fsanitize=${FLOTILLA_SANITIZE}
                                                   -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  if(FLOTILLA_SANITIZE MATCHES address) # which reports a null pointer that is used as well
-    target_compile_options(flotilla_flags INTERFACE -fno-sanitize=null)
+  # The address sanitizer reports a null pointer that is used and what lies outside of an object as
+  # well; the preset ubsan has every check.
+  if(FLOTILLA_SANITIZE MATCHES address)
+    target_compile_options(flotilla_flags
+                           INTERFACE -fno-sanitize=null,object-size,alignment,vptr)
   endif()
   target_link_options(flotilla_flags INTERFACE -fsanitize=${FLOTILLA_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU) # its checks confuse the warning, in std::regex for one

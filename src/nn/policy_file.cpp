@@ -59,8 +59,8 @@ ActionSpace actions_in(const TensorFile& file) {
 }
 
 // The matrix of a layer.
-const StoredTensor& weights_in(const TensorFile& file, const std::string& name) {
-  const StoredTensor& weights = file.find(name + ".weight");
+const StoredTensor& weights_in(const TensorFile& file, std::string_view name) {
+  const StoredTensor& weights = file.find(std::string(name) + ".weight");
   if (weights.shape.size() == 2 && weights.shape[1] > 0 && weights.shape[1] <= kMaxInputs) {
     return weights;
   }

@@ -26,13 +26,19 @@ std::vector<std::string> quick(const EnvType& type) {
   return {};
 }
 
+// Those that step together are slow, under a sanitizer very slow.
+int steps_for(const EnvType& type, int usual) {
+  if (!type.batched) return usual;
+  return kSanitized ? 15 : 70;
+}
+
 TEST(EveryEnv, PassesEveryCheckOfTheConformanceKit) {
   const Registry& all = shipped();
   ASSERT_GE(all.types().size(), 7u);
   for (const EnvType& type : all.types()) {
     std::vector<std::string> names;
     ConformanceOptions options;
-    if (type.batched) options.steps = 70;  // they are slow
+    options.steps = steps_for(type, options.steps);
     for (const CheckResult& result : check_env(type, config_of(type, quick(type)), options)) {
       EXPECT_TRUE(result.passed) << type.name << ", " << result.name << ": " << result.detail;
       EXPECT_FALSE(result.detail.empty());
@@ -47,7 +53,7 @@ TEST(EveryEnv, PassesEveryCheckOfTheConformanceKit) {
 TEST(EveryEnv, HasTheSameTrajectoryInEveryBackEnd) {
   for (const EnvType& type : shipped().types()) {
     std::string expected;
-    const int steps = type.batched ? 70 : 250;
+    const int steps = steps_for(type, 250);
     for (const Variant& variant : variants_for(type, 37)) {
       SCOPED_TRACE(type.name + ", " + variant.name);
       RandomRun run(type, config_of(type, quick(type)), variant.options, 12);
@@ -73,7 +79,7 @@ TEST(EveryEnv, AllocatesNothingPerStep) {
       RandomRun run(type, config_of(type, quick(type)), variant.options, 1);
       run.run(5);
       const uint64_t before = allocation_count();
-      run.run(300);
+      run.run(steps_for(type, 300));
       for (int t = 0; t < 50; ++t) run.step();
       EXPECT_EQ(allocation_count() - before, 0u);
     }
@@ -99,7 +105,7 @@ TEST(EveryEnv, ADamagedStateHarmsNobodyElse) {
     const size_t state_bytes =
         type.make_loop(Config(type.schema), 0)->slot_bytes() - sizeof(SlotHeader);
     Rng rng(9, stream_of(Purpose::kTest, 2));
-    for (int round = 0; round < (kSanitized ? 100 : 300); ++round) {
+    for (int round = 0; round < (kSanitized ? 40 : 300); ++round) {
       std::vector<std::byte> bytes = good;
       for (uint32_t k = 0; k <= rng.below(3); ++k) {
         const uint32_t at = rng.below(static_cast<uint32_t>(state_bytes));
@@ -140,7 +146,7 @@ TEST(EveryEnv, HasAFirstRatioOfOne) {
     SCOPED_TRACE(type.name);
     const bool discrete = !type.spec(Config(type.schema)).action.is_box();
     Trainer trainer(small_run(type, {discrete ? "ppo.epsilon=0.1" : "ppo.epsilon=0"}));
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < (kSanitized ? 2 : 5); ++i) {
       trainer.iterate();
       EXPECT_EQ(trainer.progress().update.first_ratio_error, 0) << "update " << i;
     }

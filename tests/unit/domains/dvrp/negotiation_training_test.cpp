@@ -18,12 +18,20 @@ RunConfig run_with(const std::vector<std::string>& overrides) {
   return RunConfig(env_of(flotilla::test::shipped(), config), config);
 }
 
+constexpr const char* kSteps = flotilla::test::kSanitized ? "steps=300" : "steps=400";
+
 // A rollout ends in the middle of the episodes, and there is a lesson behind every second one.
 RunConfig run_of(std::vector<std::string> more) {
-  std::vector<std::string> overrides = {
-      "num_envs=10",        "horizon=5",      "steps=400",         "env.customers=8",
-      "net.hidden=16",      "ppo.epochs=2",   "ppo.minibatches=2", "ppo.minibatch_size=0",
-      "env.advice.every=2", "eval.episodes=0"};
+  std::vector<std::string> overrides = {"num_envs=10",
+                                        "horizon=5",
+                                        kSteps,
+                                        "env.customers=8",
+                                        "net.hidden=16",
+                                        "ppo.epochs=2",
+                                        "ppo.minibatches=2",
+                                        "ppo.minibatch_size=0",
+                                        "env.advice.every=2",
+                                        "eval.episodes=0"};
   overrides.insert(overrides.end(), more.begin(), more.end());
   return run_with(overrides);
 }

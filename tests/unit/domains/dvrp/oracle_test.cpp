@@ -187,7 +187,7 @@ TEST(Oracle, EveryTourPassesTheChecker) {
 
 TEST(Oracle, StartsAndLocalSearchShortenSoundTours) {
   ThreadPool pool(2);
-  const std::vector<Instance> instances = draw_many(300);
+  const std::vector<Instance> instances = draw_many(flotilla::test::kSanitized ? 60 : 300);
   const OracleWeights weights = random_weights(1);
   const auto cost_with = [&](const DecodeOptions& options) {
     const auto router = make_network_router(weights, data().city, options, pool);
@@ -208,14 +208,14 @@ TEST(Oracle, StartsAndLocalSearchShortenSoundTours) {
 }
 
 TEST(Oracle, ToursAreTheSameForAnyBatchAndThreads) {
-  const std::vector<Instance> instances = draw_many(120);
+  const std::vector<Instance> instances = draw_many(flotilla::test::kSanitized ? 30 : 120);
   const OracleWeights weights = random_weights(2);
   std::vector<Tour> first;
   for (const int threads : {1, 2, 3}) {
     ThreadPool pool(threads);
     const auto router =
         make_network_router(weights, data().city, {.starts = 2, .improve = 2}, pool);
-    for (const size_t batch : {1, 7, 120}) {
+    for (const size_t batch : {size_t{1}, size_t{7}, instances.size()}) {
       const std::vector<Tour> tours = route_all(*router, instances, batch);
       if (first.empty()) first = tours;
       for (size_t i = 0; i < tours.size(); ++i) {
