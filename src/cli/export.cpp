@@ -22,8 +22,12 @@ void export_metrics(const std::string& path, std::string out) {
     std::fwrite(csv.data(), 1, csv.size(), stdout);
     return;
   }
-  if (out.empty()) out = run.path + "/metrics.csv";
-  write_file_atomically(out, csv);
+  if (out.empty()) {
+    run.directory->write("metrics.csv", csv);
+    out = run.directory->path("metrics.csv");
+  } else {
+    write_file_atomically(out, csv);
+  }
   display(for_terminal(out, Lines::kOne) + "\n");
 }
 

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 // Beside the metrics.
 Directory default_folder(const RunData& run) {
+  if (run.directory) return run.directory->make_folder("plots");
   const std::string parent = fs::path(run.path).parent_path().string();
-  if (!run.from_csv) return Directory(run.path).make_folder("plots");
   return Directory(parent.empty() ? "." : parent).make_folder("plots");
 }
 

@@ -44,7 +44,11 @@ int open_directory(const std::string& path) {
 void make_directories(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) throw Error(ErrorCode::kUsage, "cannot make '" + path + "': " + error.message());
+  if (!error) return;
+  const bool dangles = std::filesystem::is_symlink(path) && !std::filesystem::exists(path);
+  throw Error(ErrorCode::kUsage,
+              "cannot make '" + path +
+                  "': " + (dangles ? "it is a link that leads nowhere" : error.message()));
 }
 
 Directory::Directory(const std::string& path)

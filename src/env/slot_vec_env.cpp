@@ -20,6 +20,13 @@ const char* outcome_of(OnFailure policy, bool repeated) {
   return policy == OnFailure::kRestart ? "a new episode was begun" : "the env was dropped";
 }
 
+// A folder may be that of several runs: nothing in it is replaced.
+std::string unused_name(const Directory& folder, const std::string& stem) {
+  std::string name = stem + ".json";
+  for (int number = 2; folder.holds(name); ++number) name = fmt::format("{}-{}.json", stem, number);
+  return name;
+}
+
 // Whole cache lines of flags where there are enough envs to give every part some.
 int span_alignment(int envs, int parts) { return envs >= 32 * parts ? 16 : 1; }
 
@@ -204,11 +211,12 @@ void SlotVecEnv::write_bundle(FailureReport& failure, const FailureNote& note, i
     bundle.actions = action_log_.last(env, steps_[group_of(env)], wanted);
     bundle.steps_lost = wanted - bundle.actions.size();
   }
-  const std::string name =
-      fmt::format("{}-seed{}-env{}-episode{}.json", env_name_, seed_, failure.env, note.episode);
+  const std::string stem =
+      fmt::format("{}-seed{}-env{}-episode{}", env_name_, seed_, failure.env, note.episode);
   try {
     const Directory folder = crash_dir_.make();
-    folder.write(name, bundle.text());
+    const std::string name = unused_name(folder, stem);
+    folder.write_new(name, bundle.text(), false);
     failure.bundle = folder.path(name);
     ++bundles_;
   } catch (const std::exception& error) {

@@ -157,6 +157,7 @@ std::optional<int> run_if_worker(int argc, char** argv, const Registry& registry
   size_t bytes = 0, control_offset = 0;
   if (!parse(argv[2], fd) || !parse(argv[3], bytes) || !parse(argv[4], control_offset) ||
       !parse(argv[5], index)) {
+    say(fmt::format("flotilla worker: {} is for the program's own use\n", kWorkerFlag));
     return exit_status(ErrorCode::kUsage);
   }
   try {

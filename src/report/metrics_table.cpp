@@ -64,16 +64,19 @@ class LineReader : public JsonEvents {
   throw Error(ErrorCode::kData, fmt::format("{}:{}: {}", origin, line, what));
 }
 
-std::string check_step(const MetricsTable& table) {
+// Ours has a line for an update, and never two of one step.
+enum class SameStep { kRefused, kAllowed };
+
+std::string check_step(const MetricsTable& table, SameStep same) {
   const std::vector<double>* steps = table.find("step");
   if (steps == nullptr || steps->size() < table.rows() || !std::isfinite(steps->back())) {
     return "there is no \"step\"";
   }
   const size_t rows = table.rows();
-  if (rows > 1 && (*steps)[rows - 1] < (*steps)[rows - 2]) {
-    return fmt::format("step {} comes after step {}", (*steps)[rows - 1], (*steps)[rows - 2]);
-  }
-  return "";
+  if (rows < 2) return "";
+  const double before = (*steps)[rows - 2], now = (*steps)[rows - 1];
+  if (now > before || (now == before && same == SameStep::kAllowed)) return "";
+  return fmt::format("step {} comes after step {}", now, before);
 }
 
 // What is wrong with the line, or "".
@@ -81,7 +84,7 @@ std::string add_line(std::string_view line, MetricsTable& table) {
   try {
     table.add_row();
     LineReader reader(table);
-    return read_json(line, reader) ? check_step(table) : reader.problem();
+    return read_json(line, reader) ? check_step(table, SameStep::kRefused) : reader.problem();
   } catch (const Error& error) {  // a limit
     return error.what();
   }
@@ -92,7 +95,7 @@ std::string add_row(const std::vector<Metric>& row, MetricsTable& table) {
   try {
     table.add_row();
     for (const auto& [name, value] : row) table.set(name, value);
-    return check_step(table);
+    return check_step(table, SameStep::kAllowed);
   } catch (const Error& error) {
     return error.what();
   }

@@ -36,8 +36,8 @@ class MetricsTable {
   std::map<std::string, size_t, std::less<>> index_;
 };
 
-// The text of a metrics.jsonl: one flat JSON object of numbers per line, with "step" in each and no
-// step smaller than the one before. A last line without a line end that is no JSON was being
+// The text of a metrics.jsonl: one flat JSON object of numbers per line, with "step" in each,
+// larger than that of the line before. A last line without a line end that is no JSON was being
 // written, or its writer was killed: it is left out. Anything else is an Error(kData) that names
 // the line.
 MetricsTable parse_metrics(std::string_view text, const std::string& origin);

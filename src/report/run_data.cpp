@@ -52,6 +52,7 @@ RunData read_directory(const std::string& path) {
   }
   RunData run;
   run.path = path;
+  run.directory = directory;
   // In this order: a run that ends meanwhile has at least the metrics that its summary tells of.
   const auto read = [&](const char* name, size_t limit, const auto& parse) {
     if (directory.holds(name)) parse(directory.read(name, limit), directory.path(name));

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "flotilla/core/directory.h"
 #include "flotilla/core/json.h"
 #include "flotilla/report/curve.h"
 #include "flotilla/report/metrics_table.h"
@@ -22,6 +23,7 @@ namespace flotilla {
 
 struct RunData {
   std::string path;
+  std::optional<Directory> directory;  // what was read, should the path lead elsewhere by now
   bool from_csv = false;
   Settings settings;  // empty for a CSV file
   Json summary;       // an object; null where there is none

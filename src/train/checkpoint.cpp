@@ -253,6 +253,26 @@ PolicyFile Checkpoints::read_policy(int64_t step) const {
   return decode_policy(read_checked(folder(step), kModel, state), model_path(step));
 }
 
+void Checkpoints::warn_of_other_runs(int64_t step) const {
+  const auto run_of = [this](int64_t each) -> std::string {
+    try {
+      return read_state(each).run_id;
+    } catch (const Error&) {  // whoever reads it says what is wrong
+      return "";
+    }
+  };
+  const std::string own = run_of(step);
+  std::vector<std::string> others;
+  for (const int64_t each : steps()) {
+    const std::string run = run_of(each);
+    if (!own.empty() && !run.empty() && run != own) others.push_back(name_of(each));
+  }
+  if (others.empty()) return;
+  log::warn(
+      "checkpoints of different runs lie here",
+      {{"taken", path(step)}, {"of another run", fmt::format("{}", fmt::join(others, ", "))}});
+}
+
 CheckpointState Checkpoints::require_whole(int64_t step) const {
   CheckpointState state = read_state(step);
   require_step(state, step, state_path(step));

@@ -70,6 +70,9 @@ class Checkpoints {
   [[noreturn]] void offer_another(const Error& error, int64_t step, std::string_view env,
                                   std::string_view option) const;
 
+  // Warns where others of another run lie beside the one that is taken.
+  void warn_of_other_runs(int64_t step) const;
+
   // Puts a trainer of the same environment and network into the state of that checkpoint.
   void load(int64_t step, Trainer& trainer) const;
 

@@ -66,6 +66,7 @@ PolicyFile find_policy(const std::string& path, const std::string& checkpoint) {
   if (run.holds("model.safetensors")) return read_model_in(run);
   const Checkpoints checkpoints(run);
   const int64_t step = find_step(checkpoints, path, checkpoint);
+  checkpoints.warn_of_other_runs(step);
   const std::string env = env_of_run(run);
   try {
     return read_policy_of(checkpoints, step, env);

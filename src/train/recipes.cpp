@@ -1,5 +1,6 @@
 #include "flotilla/train/recipes.h"
 
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -31,6 +32,8 @@ std::string look_into(const std::string& yaml, const std::string& origin, const 
   check_yaml_characters(yaml, origin);
   try {
     return find(YAML::Load(yaml));
+  } catch (const YAML::DeepRecursion&) {  // its own message is "bad file"
+    throw Error(ErrorCode::kUsage, origin + ": nested too deeply");
   } catch (const YAML::Exception& error) {
     const std::string line = error.mark.is_null() ? "" : ":" + std::to_string(error.mark.line + 1);
     throw Error(ErrorCode::kUsage, origin + line + ": " + error.msg);

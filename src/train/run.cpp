@@ -190,6 +190,7 @@ std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& pa
     return fresh;
   }
   const int64_t step = choose_step(steps, from_step);
+  checkpoints.warn_of_other_runs(step);
   CheckpointState state;
   std::unique_ptr<Run> resumed;
   try {

@@ -126,8 +126,8 @@ void keep_crashes_inside(Config& config, const std::string& path) {
   const std::string folder = config.get_text("crash_dir");
   if (folder.empty() || folder == kDefaultCrashDir) return;
   log::warn(
-      "crash_dir of the run's config.yaml is not taken: it leads outside of the run; give it "
-      "on the command line",
+      "crash_dir of the run's config.yaml is not taken, since a run may come from somebody else: "
+      "give it on the command line",
       {{"crash_dir", folder}, {"now", path + "/" + kDefaultCrashDir}});
   config.set("crash_dir", kDefaultCrashDir);
 }

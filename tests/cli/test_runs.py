@@ -75,6 +75,11 @@ class NothingIsMixed(RunTest):
                 self.assertEqual([path.name for path in folder.iterdir()], [name])
                 self.assertEqual((folder / name).read_text(), "of the user")
 
+    def test_a_link_that_leads_nowhere_is_called_so(self):
+        self.run.symlink_to(self.folder / "nowhere")
+        done = self.call("train", "cartpole", "--out", self.run, "--steps", 128, *SMALL, status=2)
+        self.assertIn("leads nowhere", self.error(done))
+
     def test_other_files_do_not_matter(self):
         self.run.mkdir()
         (self.run / "notes.txt").write_text("of the user")
@@ -110,7 +115,9 @@ class NothingIsMixed(RunTest):
         other = self.folder / "other"
         self.call("train", "cartpole", "--out", other, "--steps", 9216, *SMALL)
         shutil.copytree(other / "checkpoints/step_9216", self.run / "checkpoints/step_9216")
+        self.assertIn("checkpoints of different runs", self.call("eval", self.run, "--episodes", 1).stderr)
         done = self.call("train", "--resume", self.run, "--from-step", 1024, "--steps", 2048)
+        self.assertIn("checkpoints of different runs", done.stderr)
         self.assertIn("step_9216.aside", done.stderr)
         self.assertTrue((self.run / "checkpoints/step_9216.aside/model.safetensors").is_file())
         self.assertIn("step_2048", json.loads(self.call("eval", self.run, "--episodes", 1, "--json").stdout)["policy"])
@@ -124,6 +131,7 @@ class NothingIsMixed(RunTest):
                 file.write_text("".join(changed))
                 done = self.call("train", "--resume", self.run, "--steps", 2048, status=4)
                 self.assertIn("comes after step", self.error(done))
+                self.assertIn("comes after step", self.error(self.call("plot", self.run, status=4)))
                 self.assertEqual(file.read_text(), "".join(changed))
         file.write_text("".join(lines[:2] + lines[3:]))
         done = self.call("train", "--resume", self.run, "--steps", 2048)
@@ -144,7 +152,8 @@ class OtherMachines(RunTest):
     }
 
     # What recipes have changed since.
-    SETTINGS = {"cartpole": ["normalize_reward=false", "ppo.gamma=0.98"]}
+    SETTINGS = {"cartpole": ["normalize_reward=false", "ppo.gamma=0.98"],
+                "pendulum": ["ppo.gamma=0.95", "ppo.learning_rate=0.001"]}
 
     def test_the_portable_kernels_train_the_same_parameters(self):
         for env, expected in self.EXPECTED.items():

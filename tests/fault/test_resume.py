@@ -151,7 +151,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--binary", required=True)
     parser.add_argument("--kills", type=int, default=3)
-    parser.add_argument("--interrupts", type=int, default=2)
+    parser.add_argument("--interrupts", type=int, default=1)
     parser.add_argument("--steps", type=int, default=250_000)
     parser.add_argument("--only", default="", help="settings whose name begins with this")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)

@@ -82,6 +82,7 @@ class CrashBundles : public testing::Test {
 TEST_F(CrashBundles, AThrowInAStepIsWrittenReadAndReplayed) {
   for (const Variant& variant : variants(4)) {
     SCOPED_TRACE(variant.name);
+    fs::remove_all(path("crashes"));
     Batch batch("test_script", {"time_limit=7"}, options(variant.options));
     batch.reset(9);
     batch.step({kGo, kGo, kEnd, kGo});
@@ -108,6 +109,19 @@ TEST_F(CrashBundles, AThrowInAStepIsWrittenReadAndReplayed) {
     EXPECT_EQ(result.steps, 1u);
     EXPECT_EQ(result.cause, "script: told to throw");
   }
+}
+
+TEST_F(CrashBundles, OneOfAnotherRunIsNotReplaced) {
+  const auto failed = [this] {
+    Batch batch("test_script", {}, options(serial(1)));
+    batch.reset(9);
+    return fail(batch, {kThrow}).bundle;
+  };
+  const std::string first = failed();
+  write_file_atomically(first, "of another run");
+  EXPECT_EQ(failed(), path("crashes") + "/test_script-seed9-env0-episode0-2.json");
+  EXPECT_EQ(failed(), path("crashes") + "/test_script-seed9-env0-episode0-3.json");
+  EXPECT_EQ(read_whole_file(first, 100), "of another run");
 }
 
 TEST_F(CrashBundles, AReplicaIsReplayedWithTheNumbersItHad) {

@@ -225,7 +225,7 @@ TEST_P(PolicyTest, ExtremeLogits) {
 
 // ---- many updates -------------------------------------------------------------------------------
 
-constexpr int kUpdates = kSanitized ? 25 : 100;
+constexpr int kUpdates = kSanitized ? 25 : 50;
 constexpr size_t kUpdateRows = 16;
 
 // Random rows of a rollout, the same ones for everybody.

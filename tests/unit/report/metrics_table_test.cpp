@@ -61,6 +61,7 @@ TEST(MetricsTable, ABadLineIsNamed) {
   EXPECT_EQ(refusal("{\"a\": 1}\n"), "m.jsonl:1: there is no \"step\"");
   EXPECT_EQ(refusal("{\"step\": 1}\n{\"step\": null}\n"), "m.jsonl:2: there is no \"step\"");
   EXPECT_EQ(refusal("{\"step\": 5}\n{\"step\": 4}\n"), "m.jsonl:2: step 4 comes after step 5");
+  EXPECT_EQ(refusal("{\"step\": 5}\n{\"step\": 5}\n"), "m.jsonl:2: step 5 comes after step 5");
   EXPECT_EQ(refusal("{\"step\": 1}\n" + std::string(100'000, '[') + "\n"),
             "m.jsonl:2: expected a JSON object");
 }
@@ -73,7 +74,7 @@ TEST(MetricsTable, NamesAndValuesAreLimited) {
   line.clear();
   for (int i = 0; i < 1900; ++i) line += fmt::format(", \"n{}\": 1", i);
   line = "{\"step\": 1" + line + "}\n";
-  for (int i = 0; i < 200'000; ++i) line += "{\"step\": 1}\n";
+  for (int i = 2; i < 200'000; ++i) line += fmt::format("{{\"step\": {}}}\n", i);
   EXPECT_EQ(refusal(line).substr(0, 8), "m.jsonl:");
   EXPECT_NE(refusal(line).find("more than 134217728 values"), std::string::npos);
 }

@@ -18,13 +18,13 @@ RunConfig run_with(const std::vector<std::string>& overrides) {
   return RunConfig(env_of(flotilla::test::shipped(), config), config);
 }
 
-constexpr const char* kSteps = flotilla::test::kSanitized ? "steps=300" : "steps=400";
+constexpr int64_t kSteps = flotilla::test::kSanitized ? 300 : 400;
 
 // A rollout ends in the middle of the episodes, and there is a lesson behind every second one.
 RunConfig run_of(std::vector<std::string> more) {
   std::vector<std::string> overrides = {"num_envs=10",
                                         "horizon=5",
-                                        kSteps,
+                                        "steps=" + std::to_string(kSteps),
                                         "env.customers=8",
                                         "net.hidden=16",
                                         "ppo.epochs=2",
@@ -107,7 +107,7 @@ TEST(NegotiationTraining, GoesOnFromTheMiddleOfAnEpisode) {
       EXPECT_EQ(second.knowledge(), first.knowledge());
       EXPECT_EQ(second.memory_facts(), first.memory_facts());
       second.train(nullptr);
-      EXPECT_EQ(second.progress().steps, 400);
+      EXPECT_EQ(second.progress().steps, kSteps);
       EXPECT_EQ(second.params_sha256(), expected) << iterations;
     }
   }
