@@ -156,8 +156,10 @@ void PpoOptions::validate(int64_t batch, const NetworkSpec& network) const {
     refuse(fmt::format("ppo.minibatches {} is more than a rollout's {} rows (n_steps x num_envs)",
                        minibatches, batch));
   }
-  if (separate && network.shared) {
-    refuse("ppo.phases=separate needs net.shared=false: the value's phase would change the policy");
+  if (separate && network.has_common_layers()) {
+    refuse(
+        "ppo.phases=separate needs net.shared=false and net.torso=none: the value's phase would "
+        "change the policy");
   }
   if (separate && returns == Returns::kMonteCarlo) {
     refuse("ppo.phases=separate needs ppo.returns=gae: Monte-Carlo advantages follow the value");

@@ -633,6 +633,7 @@ void Inference::Model::load_box(PolicyReader& file) {
 Inference::Model::Model(PolicyReader& file, const Kernel& with) : kernel(with) {
   env = file.metadata("env");
   masked = file.metadata("masked") == "true";
+  file.setting("torso", "none", "none");  // convolutions are for the engine
   network.relu = file.setting("activation", "tanh", "relu");
   network.bf16 = file.setting("precision", "fp32", "bf16");
   unit_ = network.bf16 ? kBf16Pad : kPad;

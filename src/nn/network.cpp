@@ -57,6 +57,23 @@ void require_squashable(const std::string& key, const EnvSpec& env) {
   }
 }
 
+Torso parse_torso(const std::string& word) {
+  return word == "nature" ? Torso::kNature : word == "impala" ? Torso::kImpala : Torso::kNone;
+}
+
+ImageShape image_for(Torso torso, const std::string& key, const EnvSpec& env) {
+  const std::vector<int>& shape = env.obs.shape;
+  const auto refuse = [&](const std::string& needed) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{}: needs {}, observations of {} are [{}]", key, needed,
+                            in_quotes(env.name), fmt::join(shape, ", ")));
+  };
+  if (shape.size() != 3) refuse("images of [rows, columns, channels]");
+  const int least = least_image(torso);
+  if (shape[0] < least || shape[1] < least) refuse(fmt::format("at least {} x {}", least, least));
+  return {shape[0], shape[1], shape[2]};
+}
+
 // Multiply-adds of the layers of a perceptron, and of those behind its first.
 struct Macs {
   double all = 0, behind_first = 0;
@@ -64,12 +81,23 @@ struct Macs {
 
 Macs hidden_macs(const NetworkSpec& spec) {
   Macs macs;
-  int inputs = spec.inputs;
+  int inputs = spec.features();
   for (size_t layer = 0; layer < spec.hidden.size(); ++layer) {
     const double count = static_cast<double>(inputs) * spec.hidden[layer];
     macs.all += count;
-    if (layer > 0) macs.behind_first += count;
+    if (layer > 0 || spec.torso != Torso::kNone) macs.behind_first += count;
     inputs = spec.hidden[layer];
+  }
+  return macs;
+}
+
+Macs torso_macs(const NetworkSpec& spec) {
+  Macs macs;
+  for (const Convolution& each : make_torso(spec.torso, spec.image).convolutions) {
+    const double window = static_cast<double>(each.inputs) * each.kernel * each.kernel;
+    const double count = window * each.outputs * each.made.rows * each.made.columns;
+    if (macs.all > 0) macs.behind_first += count;
+    macs.all += count;
   }
   return macs;
 }
@@ -80,10 +108,13 @@ Macs network_macs(const NetworkSpec& spec) {
     macs.all *= 2;
     macs.behind_first *= 2;
   }
-  const int last = spec.hidden.empty() ? spec.inputs : spec.hidden.back();
+  const int last = spec.hidden.empty() ? spec.features() : spec.hidden.back();
   const double heads = static_cast<double>(last) * (spec.outputs() + 1);
   macs.all += heads;
   if (!spec.hidden.empty()) macs.behind_first += heads;
+  const Macs torso = torso_macs(spec);
+  macs.all += torso.all;
+  macs.behind_first += torso.behind_first;
   return macs;
 }
 
@@ -109,6 +140,8 @@ Schema NetworkSpec::schema() {
       .text("hidden", "64,64",
             fmt::format("widths of the hidden layers, 1 to {} each, up to {} layers", kMaxWidth,
                         kMaxLayers))
+      .choice("torso", "none", {"none", "nature", "impala"},
+              "convolutions in front of them, for images")
       .choice("activation", "tanh", {"tanh", "relu"}, "of the hidden layers")
       .boolean("shared", false, "actor and critic share the hidden layers")
       .choice("init", "orthogonal", {"orthogonal", "default"},
@@ -127,6 +160,8 @@ NetworkSpec NetworkSpec::from(const Config& config, const std::string& prefix, c
   NetworkSpec spec;
   spec.inputs = static_cast<int>(env.obs.elements());
   spec.obs_type = env.obs.type;
+  spec.torso = parse_torso(config.get_text(prefix + "torso"));
+  if (spec.torso != Torso::kNone) spec.image = image_for(spec.torso, prefix + "torso", env);
   spec.hidden = parse_hidden(prefix + "hidden", config.get_text(prefix + "hidden"));
   spec.activation = config.get_text(prefix + "activation") == "relu" ? Activation::kRelu  //
                                                                      : Activation::kTanh;
@@ -140,12 +175,18 @@ NetworkSpec NetworkSpec::from(const Config& config, const std::string& prefix, c
   spec.precision =
       config.get_text(prefix + "precision") == "bf16" ? Precision::kBf16 : Precision::kFp32;
   if (spec.squash) require_squashable(prefix + "squash", env);
+  if (spec.normalise_obs && spec.torso != Torso::kNone) {
+    throw Error(ErrorCode::kUsage,
+                prefix + "normalize_obs: a torso scales pixels itself, so only one of them");
+  }
   return spec;
 }
 
 Config NetworkSpec::to_config() const {
   Config config(schema());
   config.set("hidden", fmt::format("{}", fmt::join(hidden, ",")));
+  constexpr const char* kTorsos[] = {"none", "nature", "impala"};
+  config.set("torso", kTorsos[static_cast<int>(torso)]);
   config.set("activation", activation == Activation::kRelu ? "relu" : "tanh");
   config.set("shared", shared ? "true" : "false");
   config.set("init", init == Init::kDefault ? "default" : "orthogonal");

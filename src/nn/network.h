@@ -1,6 +1,7 @@
-// What a policy's network looks like: a multi-layer perceptron that gives the parameters of a
-// distribution over actions (actor) and the value of an observation (critic). Every kernel that
-// can carry out such a network builds itself from this description.
+// What a policy's network looks like: a multi-layer perceptron, with convolutions in front of it
+// where observations are images, that gives the parameters of a distribution over actions (actor)
+// and the value of an observation (critic). Every kernel that can carry out such a network builds
+// itself from this description.
 #pragma once
 
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "flotilla/core/config.h"
 #include "flotilla/env/spec.h"
+#include "flotilla/nn/torso.h"
 
 namespace flotilla {
 
@@ -24,9 +26,11 @@ enum class Precision : uint8_t { kFp32, kBf16 };
 struct NetworkSpec {
   int inputs = 0;  // elements of an observation
   ObsType obs_type = ObsType::kFloat32;
+  Torso torso = Torso::kNone;
+  ImageShape image;         // an observation, where there is a torso
   std::vector<int> hidden;  // widths of the hidden layers
   Activation activation = Activation::kTanh;
-  bool shared = false;  // actor and critic share the hidden layers
+  bool shared = false;  // actor and critic share the hidden layers; a torso they always do
   Init init = Init::kOrthogonal;
   ActionSpace action;
   bool has_mask = false;
@@ -39,6 +43,12 @@ struct NetworkSpec {
 
   static constexpr float kObsClip = 10;
 
+  // Numbers that the hidden layers see of an observation.
+  int features() const {
+    return torso == Torso::kNone ? inputs : make_torso(torso, image).features();
+  }
+  // Whether actor and critic have layers in common.
+  bool has_common_layers() const { return shared || torso != Torso::kNone; }
   // One per choice of every dimension, or the means of a box.
   int outputs() const;
   // Multiplications and additions of one row forward, and forward and backward.

@@ -20,13 +20,21 @@ struct Layer {
   std::string name;
   int inputs = 0, outputs = 0;
   double gain = 1;  // of an orthogonal init
+  int kernel = 0;   // of a convolution, over `inputs` channels
+
+  std::vector<int> weight_shape() const {
+    if (kernel == 0) return {outputs, inputs};
+    return {outputs, inputs, kernel, kernel};
+  }
+  // Numbers that an output is the sum of.
+  int terms() const { return kernel == 0 ? inputs : inputs * kernel * kernel; }
 };
 
 constexpr double kHiddenGain = std::numbers::sqrt2, kActorGain = 0.01, kCriticGain = 1;
 
 // Adds the hidden layers "NAME.0", "NAME.1", ... and returns the width of the last.
 int add_hidden(const NetworkSpec& spec, const char* name, std::vector<Layer>& layers) {
-  int inputs = spec.inputs;
+  int inputs = spec.features();
   for (size_t k = 0; k < spec.hidden.size(); ++k) {
     layers.push_back({fmt::format("{}.{}", name, k), inputs, spec.hidden[k], kHiddenGain});
     inputs = spec.hidden[k];
@@ -36,6 +44,9 @@ int add_hidden(const NetworkSpec& spec, const char* name, std::vector<Layer>& la
 
 std::vector<Layer> layers_of(const NetworkSpec& spec) {
   std::vector<Layer> layers;
+  for (const Convolution& each : make_torso(spec.torso, spec.image).convolutions) {
+    layers.push_back({each.name, each.inputs, each.outputs, kHiddenGain, each.kernel});
+  }
   if (spec.shared) {
     const int width = add_hidden(spec, "trunk", layers);
     layers.push_back({"actor.0", width, spec.outputs(), kActorGain});
@@ -78,7 +89,7 @@ void orthonormalise(std::vector<std::vector<double>>& vectors) {
 // linear neural networks" (2014). The rows are orthogonal, or the columns where they are fewer.
 void fill_orthogonal(Tensor& weight, double gain, Rng rng) {
   const auto rows = static_cast<size_t>(weight.shape[0]);
-  const auto columns = static_cast<size_t>(weight.shape[1]);
+  const size_t columns = weight.elements() / rows;
   std::vector<std::vector<double>> vectors(std::min(rows, columns),
                                            std::vector<double>(std::max(rows, columns)));
   for (auto& vector : vectors) {
@@ -106,7 +117,7 @@ std::string shape_text(const Tensor& tensor) {
 Tensors make_parameters(const NetworkSpec& spec) {
   Tensors tensors;
   for (const Layer& layer : layers_of(spec)) {
-    tensors.push_back(zeros(layer.name + ".weight", {layer.outputs, layer.inputs}));
+    tensors.push_back(zeros(layer.name + ".weight", layer.weight_shape()));
     tensors.push_back(zeros(layer.name + ".bias", {layer.outputs}));
   }
   if (spec.action.is_box()) tensors.push_back(zeros("log_std", {spec.outputs()}));
@@ -126,7 +137,7 @@ Tensors initial_parameters(const NetworkSpec& spec, uint64_t seed) {
     if (spec.init == Init::kOrthogonal) {
       fill_orthogonal(weight, layer.gain, rng_of(weight));
     } else {
-      const double bound = 1 / std::sqrt(layer.inputs);
+      const double bound = 1 / std::sqrt(layer.terms());
       fill_uniform(weight, bound, rng_of(weight));
       fill_uniform(bias, bound, rng_of(bias));
     }

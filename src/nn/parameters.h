@@ -3,7 +3,8 @@
 //
 // Names and shapes are those of torch modules: "actor.0.weight" is [outputs, inputs] of the first
 // layer. Separate networks: actor.K and critic.K for hidden layer K, the last K being the output.
-// Shared: trunk.K, then actor.0 and critic.0. A box has "log_std" besides.
+// Shared: trunk.K, then actor.0 and critic.0. A box has "log_std" besides, a torso the tensors of
+// its convolutions; the hidden layers take its channels one after the other.
 #pragma once
 
 #include <cstdint>

@@ -54,7 +54,7 @@ void require_host(Memory memory) {
 }
 
 void Policy::require_apart(Nets nets) const {
-  if (nets == Nets::kBoth || !spec_.shared) return;
+  if (nets == Nets::kBoth || !spec_.has_common_layers()) return;
   throw Error(ErrorCode::kUsage, "actor and critic share layers and cannot be trained apart");
 }
 

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <limits>
+#include <sstream>
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
@@ -19,6 +20,7 @@ constexpr const char* kScale = "obs_normaliser.scale";
 constexpr const char* kObsMoments = "obs_normaliser.moments";
 constexpr const char* kRewardMoments = "reward_normaliser.moments";
 constexpr const char* kKnowledge = "env.knowledge";
+constexpr const char* kImage = "image";  // what a torso sees
 constexpr int64_t kMaxInputs = 1 << 20;
 
 [[noreturn]] void refuse(const TensorFile& file, const std::string& why) {
@@ -67,6 +69,29 @@ const StoredTensor& weights_in(const TensorFile& file, std::string_view name) {
   refuse(file, "'" + weights.name + "' has a shape that no network has");
 }
 
+std::string image_text(const NetworkSpec& network) {
+  return fmt::format("{} {} {} {}", network.image.rows, network.image.columns,
+                     network.image.channels,
+                     network.obs_type == ObsType::kUint8 ? "uint8" : "float32");
+}
+
+// As image_text() writes it.
+ObsSpace image_in(const TensorFile& file) {
+  const std::string& text = file.find_metadata(kImage);
+  std::istringstream words(text);
+  std::vector<int> shape(3);
+  std::string type, rest;
+  words >> shape[0] >> shape[1] >> shape[2] >> type;
+  constexpr int kMaxSide = 4096, kMaxChannels = 1024;
+  const bool fits = words && !(words >> rest) && shape[0] > 0 && shape[0] <= kMaxSide &&
+                    shape[1] > 0 && shape[1] <= kMaxSide && shape[2] > 0 &&
+                    shape[2] <= kMaxChannels;
+  if (!fits) refuse(file, fmt::format("{} is {}", kImage, in_quotes(text)));
+  if (type == "uint8") return ObsSpace::uint8(std::move(shape));
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  return ObsSpace::float32(std::move(shape), -kInfinity, kInfinity);
+}
+
 // What the file says of its environment: enough to act.
 EnvSpec env_in(const PolicyFile& file) {
   const TensorFile& tensors = file.tensors;
@@ -75,7 +100,9 @@ EnvSpec env_in(const PolicyFile& file) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   EnvSpec env;
   env.name = file.origin.env;
-  env.obs = ObsSpace::float32({static_cast<int>(first.shape[1])}, -kInfinity, kInfinity);
+  env.obs = tensors.metadata.contains(kImage)
+                ? image_in(tensors)
+                : ObsSpace::float32({static_cast<int>(first.shape[1])}, -kInfinity, kInfinity);
   env.action = actions_in(tensors);
   env.has_mask = tensors.find_metadata("masked") == "true";
   try {
@@ -93,7 +120,8 @@ void require_backed(const TensorFile& file, const NetworkSpec& network) {
   const std::string head = "actor." + std::to_string(network.shared ? 0 : network.hidden.size());
   int64_t outputs = static_cast<int64_t>(network.action.low.size());
   for (const int choices : network.action.choices) outputs += choices;
-  if (weights_in(file, first).shape[0] == network.hidden.front() &&
+  const StoredTensor& weights = weights_in(file, first);
+  if (weights.shape[0] == network.hidden.front() && weights.shape[1] == network.features() &&
       weights_in(file, head).shape[0] == outputs) {
     return;
   }
@@ -147,6 +175,7 @@ std::string encode_policy(const Policy& policy, const EnvSpec& env, const Policy
                    {"network", network.to_config().to_yaml()},
                    {"params_sha256", sha256(policy.parameters())}};
   if (origin.sampled) file.metadata["sampled"] = "true";
+  if (network.torso != Torso::kNone) file.metadata[kImage] = image_text(network);
   if (env.action.is_box()) {
     file.tensors.push_back(store("action.low", std::span<const float>(env.action.low)));
     file.tensors.push_back(store("action.high", std::span<const float>(env.action.high)));
@@ -219,6 +248,12 @@ void require_same_spaces(const PolicyFile& file, const EnvSpec& env) {
   if (masked != env.masked()) {
     refuse(file.tensors, fmt::format("{} masks of actions, '{}' {}", masked ? "needs" : "has no",
                                      env.name, masked ? "has none" : "has"));
+  }
+  if (file.tensors.metadata.contains(kImage)) {
+    const ObsSpace image = image_in(file.tensors);
+    if (image.shape == env.obs.shape && image.type == env.obs.type) return;
+    refuse(file.tensors, fmt::format("is for images {}, observations of '{}' are others",
+                                     in_quotes(file.tensors.find_metadata(kImage)), env.name));
   }
   const bool shared = file.tensors.holds("trunk.0.weight");
   const Tensor first = file.tensors.tensor(shared ? "trunk.0.weight" : "actor.0.weight");

@@ -26,9 +26,11 @@ Json best_json(const std::optional<BestEvaluation>& best) {
 std::string run_header(const RunConfig& run, const RunShape& shape) {
   const std::string workers =
       shape.workers > 0 ? ", " + counted(shape.workers, "worker") : std::string();
-  return fmt::format("{} x {}, {} back end{}, {}; {}, {}-{} {}{}, {} (policy={}); seed {}",
+  constexpr const char* kTorsos[] = {"", "nature-", "impala-"};
+  return fmt::format("{} x {}, {} back end{}, {}; {}, {}-{}{} {}{}, {} (policy={}); seed {}",
                      shape.num_envs, run.type.name, shape.backend, workers,
                      counted(shape.threads, "thread"), run.algorithm.name, run.network.inputs,
+                     kTorsos[static_cast<int>(run.network.torso)],
                      fmt::join(run.network.hidden, "-"),
                      run.network.activation == Activation::kTanh ? "tanh" : "relu",
                      run.network.shared ? " shared" : "", shape.policy.name, run.policy, run.seed);

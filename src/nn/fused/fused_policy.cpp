@@ -398,6 +398,7 @@ std::string fused_refusal(const NetworkSpec& spec) {
                                                     " is over its limit of " + std::to_string(limit)
                                               : std::string();
   };
+  if (spec.torso != Torso::kNone) return "it has convolutions";
   std::string why = beyond("observation size", static_cast<size_t>(spec.inputs), kMaxInputs);
   if (why.empty())
     why = beyond("number of outputs", static_cast<size_t>(spec.outputs()), kMaxOutputs);

@@ -24,7 +24,7 @@ class TorchActing {
         network_(network),
         normaliser_(normaliser),
         device_(network.flat().device()),
-        tile_(device_.is_cuda() ? kCudaTile : kCpuTile) {}
+        tile_(tile_for(spec, device_)) {}
 
   int tile() const { return tile_; }
 
@@ -55,7 +55,10 @@ class TorchActing {
  private:
   // A matrix product may round a row differently when its shape or the row's place changes. So a
   // row is always computed in a tile of this many, at the place its env's number says.
-  static constexpr int kCpuTile = 64, kCudaTile = 1024;
+  static int tile_for(const NetworkSpec& spec, const at::Device& device) {
+    if (spec.torso != Torso::kNone) return device.is_cuda() ? 256 : 16;  // a picture is much work
+    return device.is_cuda() ? 1024 : 64;
+  }
 
   struct Tile {
     Array obs, open;

@@ -20,15 +20,21 @@ class HostBatch {
  public:
   HostBatch(const NetworkSpec& spec, const ObsNormaliser& normaliser, int64_t rows, bool masked)
       : spec_(spec), normaliser_(normaliser), mask_size_(spec.action.mask_size()) {
-    obs_ = at::zeros({rows, spec.inputs});
+    // Bytes of pictures stay bytes until they are on the device.
+    const bool bytes = spec.torso != Torso::kNone && spec.obs_type == ObsType::kUint8;
+    obs_ = at::zeros({rows, spec.inputs}, bytes ? at::kByte : at::kFloat);
     if (!masked || mask_size_ == 0) return;
     open_ = at::ones({rows, static_cast<int64_t>(mask_size_)}, at::kBool);
   }
 
   // Row `from` of the arrays becomes row `to` of the batch.
   void put(size_t to, const std::byte* obs, const uint8_t* mask, size_t from) {
-    put_obs(obs + from * obs_row_bytes(spec_),
-            obs_.data_ptr<float>() + to * static_cast<size_t>(spec_.inputs));
+    const size_t bytes = obs_row_bytes(spec_);
+    if (obs_.scalar_type() == at::kByte) {
+      std::memcpy(obs_.data_ptr<uint8_t>() + to * bytes, obs + from * bytes, bytes);
+    } else {
+      put_obs(obs + from * bytes, obs_.data_ptr<float>() + to * static_cast<size_t>(spec_.inputs));
+    }
     if (!open_.defined()) return;
     const uint8_t* flags = mask + from * mask_size_;
     std::transform(flags, flags + mask_size_, open_.data_ptr<bool>() + to * mask_size_,

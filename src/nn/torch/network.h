@@ -40,7 +40,8 @@ struct Heads {
 
 class Network {
  public:
-  Network(const NetworkSpec& spec, at::Device device) : spec_(spec) {
+  Network(const NetworkSpec& spec, at::Device device)
+      : spec_(spec), torso_(make_torso(spec.torso, spec.image)) {
     add_slots();
     flat_ = at::zeros({all_.size}, at::device(device));
     for (const Slot& slot : slots_) {
@@ -70,10 +71,11 @@ class Network {
 
   Heads forward(const Array& obs, bool actor, bool value) const {
     Heads heads;
-    const Array trunk = spec_.shared ? hidden("trunk", obs) : Array();
+    const Array seen = spec_.torso == Torso::kNone ? obs : features(obs);
+    const Array trunk = spec_.shared ? hidden("trunk", seen) : Array();
     const size_t last = spec_.shared ? 0 : spec_.hidden.size();
     const auto head = [&](const char* net) {
-      return layer(layer_name(net, last), spec_.shared ? trunk : hidden(net, obs));
+      return layer(layer_name(net, last), spec_.shared ? trunk : hidden(net, seen));
     };
     if (actor) heads.actor = head("actor");
     if (value) heads.value = head("critic").squeeze(1);
@@ -129,6 +131,33 @@ class Network {
   Array layer(const std::string& name, const Array& x) const {
     return at::linear(x, leaf(name + ".weight"), leaf(name + ".bias"));
   }
+  Array convolve(const Convolution& each, const Array& x) const {
+    return at::conv2d(x, leaf(each.name + ".weight"), leaf(each.name + ".bias"), each.stride,
+                      each.padding);
+  }
+  // Pictures lie with their channels innermost; libtorch counts these first.
+  Array features(const Array& obs) const {
+    const Array pixels = spec_.obs_type == ObsType::kUint8 ? obs.to(at::kFloat) / 255 : obs;
+    const Array x = pixels.view({-1, spec_.image.rows, spec_.image.columns, spec_.image.channels})
+                        .permute({0, 3, 1, 2});
+    const Array made = spec_.torso == Torso::kNature ? nature(x) : impala(x);
+    return made.flatten(1);
+  }
+  Array nature(Array x) const {
+    for (const Convolution& each : torso_.convolutions) x = convolve(each, x).relu();
+    return x;
+  }
+  Array impala(Array x) const {
+    const std::vector<Convolution>& all = torso_.convolutions;
+    constexpr size_t kStage = 5, kBlock = 2;
+    for (size_t stage = 0; stage < all.size(); stage += kStage) {
+      x = at::max_pool2d(convolve(all[stage], x), 3, 2, 1);
+      for (size_t block = stage + 1; block < stage + kStage; block += kBlock) {
+        x = x + convolve(all[block + 1], convolve(all[block], x.relu()).relu());
+      }
+    }
+    return x.relu();
+  }
   Array hidden(const char* net, Array x) const {
     for (size_t k = 0; k < spec_.hidden.size(); ++k) {
       const Array sum = layer(layer_name(net, k), x);
@@ -138,6 +167,7 @@ class Network {
   }
 
   const NetworkSpec spec_;
+  const TorsoSpec torso_;
   Range all_, actor_, critic_;
   std::vector<Slot> slots_;
   Array flat_;

@@ -24,6 +24,7 @@ using torch_nn::Range;
 using torch_nn::Recording;
 
 constexpr size_t kLeastShard = 512, kMaxShards = 4;
+constexpr size_t kPictures = 64;     // of a shard: they are worth a thread of their own
 constexpr size_t kMaxRecorded = 16;  // sizes of minibatches; each keeps its memory on the device
 
 std::string blas_name() {
@@ -345,7 +346,9 @@ std::vector<TorchPolicy::Shard> TorchPolicy::learn_shards(ThreadPool& pool, cons
   }
   // The cut depends on the number of rows alone, and on how many of them belong together.
   const size_t n = chosen.size(), whole = static_cast<size_t>(objective.sequence());
-  const size_t least = std::max(kLeastShard, (n + kMaxShards - 1) / kMaxShards);
+  const size_t least = spec_.torso != Torso::kNone
+                           ? kPictures
+                           : std::max(kLeastShard, (n + kMaxShards - 1) / kMaxShards);
   const size_t size = (least + whole - 1) / whole * whole;
   std::vector<Shard> shards((n + size - 1) / size);
   pool.run([&](int thread) {
