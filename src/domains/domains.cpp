@@ -2,6 +2,7 @@
 
 #include "flotilla/domains/cage2/cage2.h"
 #include "flotilla/domains/classic/classic.h"
+#include "flotilla/domains/coinrun/coinrun.h"
 #include "flotilla/domains/dvrp/dvrp.h"
 
 namespace flotilla {
@@ -9,6 +10,7 @@ namespace flotilla {
 void register_domains(Program& program) {
   register_classic(program);
   register_cage2(program);
+  register_coinrun(program);
   register_dvrp(program);
 }
 
