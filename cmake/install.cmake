@@ -16,9 +16,10 @@ install(FILES include/flotilla/flotilla.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR
 foreach(layer ${layers})
   install(TARGETS flotilla_${layer} EXPORT flotilla)
 endforeach()
-# The folders left out are the insides of one policy each.
+# The folders left out are the insides of one policy each, and of the Python module.
 install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/flotilla
-        FILES_MATCHING PATTERN *.h PATTERN fused EXCLUDE PATTERN torch EXCLUDE)
+        FILES_MATCHING PATTERN *.h PATTERN fused EXCLUDE PATTERN torch EXCLUDE
+                                  PATTERN python EXCLUDE)
 
 # Programs that only act find it without looking for what the layers link; or they take the source.
 install(TARGETS flotilla_inference EXPORT flotilla_inference)

@@ -11,6 +11,15 @@ function(flotilla_share path)
   set(folder ${PROJECT_BINARY_DIR}/share/flotilla)
   file(MAKE_DIRECTORY ${folder})
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${path} ${folder}/${name} SYMBOLIC)
+  if(FLOTILLA_PYTHON) # in the package itself
+    if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/${path})
+      install(DIRECTORY ${PROJECT_SOURCE_DIR}/${path}/ DESTINATION flotilla/share/${name}
+              COMPONENT python)
+    else()
+      install(FILES ${PROJECT_SOURCE_DIR}/${path} DESTINATION flotilla/share RENAME ${name}
+              COMPONENT python)
+    endif()
+  endif()
   if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/${path})
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${path}/
             DESTINATION ${CMAKE_INSTALL_DATADIR}/flotilla/${name})

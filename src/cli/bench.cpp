@@ -72,10 +72,13 @@ Measurement measure(RandomRun& run, uint64_t hashed_steps, double seconds) {
 }
 
 void bench_env(const Program& program, const EnvArguments& arguments, const Config& flags,
-               bool json) {
-  const EnvType& type = program.registry.find(arguments.name);
+               bool backend_given, bool json) {
+  const EnvType& type = arguments.type(program.registry);
   const Config config = arguments.config(type);
-  const VecOptions options = VecOptions::from(flags);
+  VecOptions options = VecOptions::from(flags);
+  if (type.worker_command && !backend_given) options.backend = Backend::kProcesses;
+  const std::string backend =
+      options.backend == Backend::kProcesses ? "processes" : flags.get_text("backend");
   Activity measuring("measuring");
   RandomRun run(type, config, options, static_cast<uint64_t>(flags.get_integer("seed")));
   const uint64_t hashed_steps = type.batched ? kHashedBatchedSteps : kHashedSteps;
@@ -85,7 +88,7 @@ void bench_env(const Program& program, const EnvArguments& arguments, const Conf
   const int workers = options.backend == Backend::kProcesses ? options.workers : 0;
   if (json) {
     const Json line = {{"env", type.name},
-                       {"backend", flags.get_text("backend")},
+                       {"backend", backend},
                        {"num_envs", options.num_envs},
                        {"threads", threads},
                        {"workers", workers},
@@ -103,8 +106,8 @@ void bench_env(const Program& program, const EnvArguments& arguments, const Conf
     return;
   }
   display(fmt::format("{} x {}, {} back end, {}, {}, on {} x {}\n", options.num_envs, type.name,
-                      flags.get_text("backend"), counted(threads, "thread"),
-                      counted(workers, "worker"), cpu_count(), cpu_model()));
+                      backend, counted(threads, "thread"), counted(workers, "worker"), cpu_count(),
+                      cpu_model()));
   display(fmt::format("{} steps/s: {} steps in {:.2f} s wall, {:.2f} s CPU\n", rate(per_second),
                       m.steps, m.wall_s, m.cpu_s));
   display(fmt::format("trajectory sha256 {}\n", m.trajectory_sha256));
@@ -126,9 +129,11 @@ void add_bench_command(Command& root, Program& program) {
                                 {"workers", "--num-workers"},
                                 {"start_method", "--parallel-start-method"}});
   command.flag("--json", state->json, "print one JSON object on stdout");
-  command.action(
-      [&program, state] { bench_env(program, state->env, state->flags.config(), state->json); });
+  command.action([&program, &command, state] {
+    bench_env(program, state->env, state->flags.config(), command.given("--backend"), state->json);
+  });
   add_bench_ppo_command(bench, program);
+  add_bench_scaling_command(bench, program);
 }
 
 }  // namespace flotilla

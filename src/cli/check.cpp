@@ -97,7 +97,12 @@ void add_check_command(Command& root, Program& program) {
       command.option("--replay", state->replay, "crash bundle to replay in this process");
   command.flag("--json", state->json, "print one JSON object on stdout");
   command.action([&program, state, replay] {
-    const EnvType& type = program.registry.find(state->env.name);
+    const EnvType& type = state->env.type(program.registry);
+    if (type.worker_command) {
+      throw Error(ErrorCode::kUsage, "'" + type.name +
+                                         "' is in another program: use "
+                                         "gymnasium.utils.env_checker.check_env there");
+    }
     if (!replay.given()) {
       start_anew_counting();
       program.exit_status =

@@ -5,9 +5,11 @@
 #include <memory>
 
 #include "flotilla/cli/commands.h"
+#include "flotilla/command/env_arguments.h"
 #include "flotilla/core/activity.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
+#include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/train/find_policy.h"
@@ -63,6 +65,7 @@ void evaluate(const Program& program, const EvalArguments& arguments) {
   options.seed =
       eval_seed(arguments.seed ? static_cast<uint64_t>(*arguments.seed) : file.origin.seed);
   options.vec.time_limit = file.origin.time_limit;
+  options.vec.workers = cpu_count();  // where the envs are in some
   const Activity starting("starting");
   Evaluator evaluator(type, env_config, options, env);
   give_knowledge(file, evaluator.memory());
@@ -93,6 +96,7 @@ void add_eval_command(Command& root, Program& program) {
       .option("--seed", arguments->seed,
               "of the episodes (default: the run's, so that its summary is reproduced)")
       .range(int64_t{0}, INT64_MAX);
+  add_python_option(command);
   command.flag("--json", arguments->json, "print one JSON object on stdout");
   command.action([&program, arguments] { evaluate(program, *arguments); });
 }

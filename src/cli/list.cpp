@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "flotilla/cli/commands.h"
+#include "flotilla/command/env_arguments.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/train/recipes.h"
 
@@ -72,7 +73,7 @@ void print_recipe(const Recipe& recipe) {
 // A name may be that of a recipe, of an environment, or of both.
 void print_one(const Registry& registry, const std::string& name, bool keys) {
   const Recipe* recipe = registry.find_recipe(name);
-  const EnvType& type = registry.find(recipe != nullptr ? env_name(*recipe) : name);
+  const EnvType& type = find_named(registry, recipe != nullptr ? env_name(*recipe) : name);
   if (keys) {
     display(RunConfig::schema(type).help(help_width()));
     return;
@@ -94,6 +95,7 @@ void add_list_command(Command& root, Program& program) {
   auto state = std::make_shared<State>();
   const Option name =
       command.option("name", state->name, "environment or recipe to show in detail");
+  add_python_option(command);
   command.flag("--keys", state->keys, "every key=value that 'flotilla train NAME' takes")
       .needs(name);
   command.action([&program, state] {

@@ -106,6 +106,7 @@ std::unique_ptr<Run> open_run(const Program& program, const RunArguments& argume
                               const std::string& out) {
   if (!arguments.resume().empty()) {
     if (!out.empty()) throw Error(ErrorCode::kUsage, "--out and --resume exclude each other");
+    arguments.admit();
     const auto adjust = [&](Config& config) { arguments.adjust(program, config); };
     return Run::resume(program.registry, arguments.resume(), adjust, arguments.from_step(),
                        program.algorithms, program.policy_factory);
@@ -121,6 +122,9 @@ void print_begin(const Program& program, const Run& run) {
   say(fmt::format("memory: {:.0f} MB so far, {:.1f} MB of rollouts\n",
                   static_cast<double>(resident_bytes()) * 1e-6,
                   static_cast<double>(run.trainer().rollout_bytes()) * 1e-6));
+  if (!run.trainer().keeps_states()) {
+    say("the states of Python environments cannot be saved: a resumed run begins new episodes\n");
+  }
   for (const Program::Remark& remark : program.remarks) {
     if (const std::string text = remark(run.config()); !text.empty()) log::warn(text);
   }

@@ -15,7 +15,13 @@ struct EnvArguments {
   std::vector<std::string> overrides;
 
   void add_to(Command& command);
+  const EnvType& type(const Registry& registry) const;
   Config config(const EnvType& type) const;
 };
+
+// The environment of this name, which the user himself gave: it may be one of Python code.
+const EnvType& find_named(const Registry& registry, const std::string& name);
+// "--python": what runs such an environment.
+void add_python_option(Command& command);
 
 }  // namespace flotilla

@@ -4,7 +4,9 @@
 
 #include <cstdlib>
 
+#include "flotilla/command/env_arguments.h"
 #include "flotilla/core/error.h"
+#include "flotilla/env/python_env.h"
 #include "flotilla/train/recipes.h"
 
 namespace flotilla {
@@ -38,7 +40,8 @@ RunArguments::RunArguments(For purpose, const Program& program)
 void RunArguments::add_to(Command& command, const Program& program) {
   command.option(
       "run", what_,
-      "recipe, environment or YAML file ('flotilla list' shows them); defaults below "
+      "recipe, environment or YAML file ('flotilla list' shows them), gym:ID or py:MODULE:NAME; "
+      "defaults below "
       "hold where a recipe has none; named before --help, it shows its own options, too");
   command.option("overrides", overrides_,
                  "key=value settings ('flotilla list NAME --keys' shows all)");
@@ -49,6 +52,7 @@ void RunArguments::add_to(Command& command, const Program& program) {
                           {"iterations", "--epochs"},
                           {"save_freq", "--checkpoint-every"},
                           {"save_freq", "--save-interval"}});
+  add_python_option(command);
   for (size_t i = 0; i < program.run_options.size(); ++i) add_domain_option(command, program, i);
   if (purpose_ != For::kTraining) return;
   command.option("--duration", duration_, "wall time to train for: 90s, 10m, 2h");
@@ -72,6 +76,7 @@ void RunArguments::add_domain_option(Command& command, const Program& program, s
 }
 
 std::string RunArguments::env_named(const Program& program) const {
+  if (is_python_env(what_)) return what_;
   try {
     return load_run_config(program.registry, what_, false, {}, program.algorithms)
         .get_text("env.name");
@@ -86,6 +91,8 @@ bool RunArguments::gives(const Program& program, const Config& config,
   return config.is_overridden(key) || (!from_recipe && config.is_loaded(key));
 }
 
+void RunArguments::admit() const { python_settings().named.insert(what_); }
+
 Config RunArguments::config(const Program& program, bool plain) const {
   if (what_.empty()) {
     throw Error(ErrorCode::kUsage,
@@ -93,6 +100,7 @@ Config RunArguments::config(const Program& program, bool plain) const {
                 "them), or --resume and the directory of a run");
   }
   if (from_step_) throw Error(ErrorCode::kUsage, "--from-step needs --resume");
+  admit();
   std::vector<std::string> overrides = overrides_;
   for (const auto& [name, value] : flags_.given()) {  // on which other keys depend
     if (name == "algo" || name == "init") overrides.push_back(name + "=" + value);

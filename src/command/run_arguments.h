@@ -20,6 +20,8 @@ class RunArguments {
   // The config that recipe, key=value settings and options make, in this order. `plain`: without
   // the recipe of an environment's name.
   Config config(const Program& program, bool plain) const;
+  // The environment that is named may be Python code, though a file names it as well.
+  void admit() const;
   // The directory of the run to go on with, or "".
   const std::string& resume() const { return resume_; }
   std::optional<int64_t> from_step() const { return from_step_; }

@@ -1,5 +1,6 @@
 #include "flotilla/core/file.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -126,10 +127,18 @@ std::string find_beside_program(const std::string& name) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& place : {folder, folder.parent_path()}) {
+  for (const fs::path& place : {folder, folder.parent_path(), fs::path(code_folder())}) {
     if (!place.empty() && fs::exists(place / name, error)) return place / name;
   }
   return "";
+}
+
+std::string code_folder() {
+  Dl_info facts{};
+  if (dladdr(reinterpret_cast<const void*>(&code_folder), &facts) == 0) return "";
+  // A program has the name it was called by, which says nothing about a folder unless it is whole.
+  const std::filesystem::path file = facts.dli_fname;
+  return file.is_absolute() ? file.parent_path().string() : "";
 }
 
 std::string read_whole_file(const std::string& path, size_t limit) {

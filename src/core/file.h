@@ -15,8 +15,12 @@ namespace flotilla {
 bool path_exists(const std::string& path);
 
 // A file in the folder of this program or the one above it, where test programs look for what lies
-// beside the program they test; "" where there is none.
+// beside the program they test, or in code_folder(); "" where there is none.
 std::string find_beside_program(const std::string& name);
+
+// The folder of the shared object that this code is a part of, such as the extension module of an
+// interpreter; "" where that is unknown.
+std::string code_folder();
 
 // The bytes of a regular file. Throws Error(kData) that names the file when it cannot be read, is
 // no regular file, or has more than `limit` bytes; never allocates much more than the file has.

@@ -1,13 +1,16 @@
 #include "flotilla/core/subprocess.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <utility>
+#include <climits>
+#include <csignal>
 
+#include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/text.h"
 
@@ -34,17 +37,29 @@ class Pipe {
     if (ends_[1] >= 0) ::close(ends_[1]);
     ends_[1] = -1;
   }
-  std::string read_to_the_end() const {
-    std::string text;
+  // False: the deadline came before its end.
+  bool read_to_the_end(std::string& text, const Deadline& deadline) const {
     char buffer[4096];
     for (;;) {
+      if (!wait_for_data(deadline)) return false;
       const ssize_t n = ::read(ends_[0], buffer, sizeof(buffer));
-      if (n == 0 || (n < 0 && errno != EINTR)) return text;
+      if (n == 0 || (n < 0 && errno != EINTR)) return true;
       if (n > 0) text.append(buffer, static_cast<size_t>(n));
     }
   }
 
  private:
+  bool wait_for_data(const Deadline& deadline) const {
+    for (;;) {
+      const uint64_t left_ms = deadline.remaining_ns() / 1'000'000;
+      const int timeout = left_ms > INT_MAX ? -1 : static_cast<int>(left_ms) + 1;
+      pollfd at{.fd = ends_[0], .events = POLLIN, .revents = 0};
+      const int ready = ::poll(&at, 1, timeout);
+      if (ready != 0 && !(ready < 0 && errno == EINTR)) return true;
+      if (deadline.passed()) return false;
+    }
+  }
+
   int ends_[2];
 };
 
@@ -72,12 +87,16 @@ int wait_for(pid_t child) {
 
 }  // namespace
 
-Ended run_to_end(const std::vector<std::string>& command) {
+Ended run_to_end(const std::vector<std::string>& command, double seconds) {
   Pipe pipe;
   const pid_t child = start(command, pipe.writer());
   pipe.close_writer();
-  std::string output = pipe.read_to_the_end();
-  return {.output = std::move(output), .status = wait_for(child)};
+  Ended ended;
+  const Deadline deadline = seconds > 0 ? Deadline::after(seconds) : Deadline::never();
+  ended.timed_out = !pipe.read_to_the_end(ended.output, deadline);
+  if (ended.timed_out) ::kill(child, SIGKILL);
+  ended.status = wait_for(child);
+  return ended;
 }
 
 }  // namespace flotilla

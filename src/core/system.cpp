@@ -14,9 +14,11 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <vector>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 
@@ -80,6 +82,20 @@ void on_interrupt(int signal) {
   }
   alarm(g_grace_s.load());
   errno = error;
+}
+
+std::mutex g_listening;
+int g_listeners = 0;
+struct sigaction g_heard_before {};
+
+// Of an InterruptListener.
+void pass_on_interrupt(int signal, siginfo_t* facts, void* context) {
+  g_interrupts.fetch_add(1);
+  if ((g_heard_before.sa_flags & SA_SIGINFO) != 0) {
+    g_heard_before.sa_sigaction(signal, facts, context);
+  } else if (g_heard_before.sa_handler != SIG_DFL && g_heard_before.sa_handler != SIG_IGN) {
+    g_heard_before.sa_handler(signal);
+  }
 }
 
 // The cores that servers have; others by their numbers.
@@ -169,6 +185,7 @@ std::string find_asset(const std::string& name) {
   // An installation, and a test program of a build; the program in its build folder.
   places.push_back(folder.parent_path() / "share" / "flotilla");
   places.push_back(folder / "share" / "flotilla");
+  if (const fs::path code = code_folder(); !code.empty()) places.push_back(code / "share");
   for (const fs::path& place : places) {
     if (fs::exists(place / name, error)) return (place / name).string();
   }
@@ -191,6 +208,23 @@ void install_interrupt_handler(unsigned grace_s) {
   struct sigaction before {};
   sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // not under nohup
+}
+
+InterruptListener::InterruptListener() {
+  const std::lock_guard lock(g_listening);
+  if (g_listeners++ > 0) return;
+  sigaction(SIGINT, nullptr, &g_heard_before);
+  struct sigaction action {};
+  action.sa_sigaction = pass_on_interrupt;
+  action.sa_flags = SA_SIGINFO | (g_heard_before.sa_flags & SA_ONSTACK);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+InterruptListener::~InterruptListener() {
+  const std::lock_guard lock(g_listening);
+  if (--g_listeners > 0) return;
+  sigaction(SIGINT, &g_heard_before, nullptr);
+  g_interrupts.store(0);
 }
 
 void wait_for_interrupted_work(const char* notice) {

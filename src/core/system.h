@@ -20,8 +20,9 @@ uint64_t available_memory_bytes();  // what can still be allocated: free memory,
 uint64_t resident_bytes();          // of this process
 uint64_t peak_resident_bytes();     // the most it ever was
 
-// A file that comes with the program: in share/flotilla of the installation or of the build folder;
-// "" where it is in neither. FLOTILLA_ASSETS names another place.
+// A file that comes with the program: in share/flotilla of the installation or of the build folder,
+// or in share/ beside the extension module of an interpreter; "" where it is in none.
+// FLOTILLA_ASSETS names another place.
 std::string find_asset(const std::string& name);
 
 // Throws Error(kUsage) "<what> needs 12.0 GiB of memory; 8.1 GiB are available" when it does not
@@ -32,6 +33,17 @@ void require_memory(uint64_t bytes, const std::string& what);
 // running step can finish. A second one, or `grace_s` seconds, end it at once with status 130.
 void install_interrupt_handler(unsigned grace_s);
 bool interrupted();
+
+// For code in a process whose signals are somebody else's, such as an interpreter's: while one of
+// these lives, SIGINT makes interrupted() true, and whoever handled it before still does. The last
+// one that goes forgets it.
+class InterruptListener {
+ public:
+  InterruptListener();
+  ~InterruptListener();
+  InterruptListener(const InterruptListener&) = delete;
+  InterruptListener& operator=(const InterruptListener&) = delete;
+};
 
 // For work that wants to end by itself: the first signal prints `notice` on stderr and waits for as
 // long as it takes. `notice` must stay.

@@ -35,6 +35,7 @@ class ActionRow {
   explicit ActionRow(const void* data) : data_(data) {}
   int discrete(size_t dim = 0) const { return static_cast<const int32_t*>(data_)[dim]; }
   float box(size_t dim = 0) const { return static_cast<const float*>(data_)[dim]; }
+  const void* data() const { return data_; }
 
  private:
   const void* data_;
@@ -56,43 +57,64 @@ class ObsRow {
 using MaskRow = std::span<uint8_t>;
 using MetricRow = std::span<float>;  // in the order of EnvSpec::metrics
 
+// What the loop over envs needs of one.
 template <class E>
-concept Env = std::is_trivially_copyable_v<typename E::State> &&
+concept SteppableEnv = std::is_trivially_copyable_v<typename E::State> &&
     std::is_default_constructible_v<typename E::State> &&
-    std::constructible_from<E, const Config&> &&
     requires(const E& e, typename E::State& s, const typename E::State& cs, Rng& g, ActionRow a,
              ObsRow o) {
-  { E::schema() } -> std::same_as<Schema>;  // the env's config keys
   { e.spec() } -> std::convertible_to<const EnvSpec&>;
   e.reset(s, g);  // draws from g only
   { e.step(s, a, g) } -> std::same_as<Outcome>;
   e.observe(cs, o);
 };
 
+// One that is made from its settings.
+template <class E>
+concept Env = SteppableEnv<E> && std::constructible_from<E, const Config&> && requires {
+  { E::schema() } -> std::same_as<Schema>;  // the env's config keys
+};
+
 // Optional: which choices are legal in this state. Set EnvSpec::has_mask.
 template <class E>
-concept MaskedEnv = Env<E> && requires(const E& e, const typename E::State& s, MaskRow m) {
+concept MaskedEnv = SteppableEnv<E> && requires(const E& e, const typename E::State& s, MaskRow m) {
   e.mask(s, m);
 };
 
 // Optional: which choices the env advises in this state. Policies act and learn among those that
 // are legal and advised; nobody else has to keep to it. Set EnvSpec::has_advice.
 template <class E>
-concept AdvisedEnv = Env<E> && requires(const E& e, const typename E::State& s, MaskRow m) {
+concept AdvisedEnv = SteppableEnv<E> &&
+    requires(const E& e, const typename E::State& s, MaskRow m) {
   e.advice(s, m);
 };
 
 // Optional: the metrics of the episode that ends in this state. Set EnvSpec::metrics.
 template <class E>
-concept MeteredEnv = Env<E> && requires(const E& e, const typename E::State& s, MetricRow m) {
+concept MeteredEnv = SteppableEnv<E> &&
+    requires(const E& e, const typename E::State& s, MetricRow m) {
   e.metrics(s, m);
 };
 
 // Optional: whether a state read from a file is one the env can be in between steps. Without it
 // every state is taken; give it where a wrong one could make the env read out of bounds.
 template <class E>
-concept ValidatedEnv = Env<E> && requires(const E& e, const typename E::State& s) {
+concept ValidatedEnv = SteppableEnv<E> && requires(const E& e, const typename E::State& s) {
   { e.valid(s) } -> std::same_as<bool>;
+};
+
+// Optional: an env that needs to know which row of the batch it is, because part of it lies outside
+// of its State. Called with a new State, before reset(), and before restore().
+template <class E>
+concept PlacedEnv = SteppableEnv<E> && requires(const E& e, typename E::State& s, int row) {
+  e.place(s, row);
+};
+
+// Optional, for such envs: brings the part outside back to what a State of another process says.
+// False: that cannot be done, and a new episode begins.
+template <class E>
+concept RestoredEnv = PlacedEnv<E> && requires(const E& e, typename E::State& s) {
+  { e.restore(s) } -> std::same_as<bool>;
 };
 
 // The part of a step that all envs make together, such as one call of a network for the batch. It
@@ -111,7 +133,7 @@ class Stage {
 // all of them, step() of each env; what one leaves for the next lies in the state. Such envs step
 // in one group, in the serial and the threads back end.
 template <class E>
-concept BatchedEnv = Env<E> &&
+concept BatchedEnv = SteppableEnv<E> &&
     requires(const E& e, typename E::State& s, Rng& g, ActionRow a, ThreadPool& pool) {
   e.prepare(s, a, g);
   { e.make_stage(pool) } -> std::same_as<std::unique_ptr<Stage<typename E::State>>>;

@@ -110,6 +110,13 @@ class EnvLoop {
   virtual void prepare(Span envs, const LoopCall& call) const noexcept = 0;
   // Rewrites obs, mask and advice of each env from its slot in `bank`.
   virtual void observe(Span envs, const std::byte* bank, const StepView& view) const = 0;
+  // Brings envs of which a part lies outside of the slots back to what the slots say, or begins new
+  // episodes where that cannot be done; writes what observe() writes.
+  virtual void restore(Span envs, const LoopCall& call) const noexcept = 0;
+  // Whether the envs are in worker programs alone: then this loop only knows what they look like.
+  virtual bool is_remote() const { return false; }
+  // Whether a slot is all there is of an env, so that it can be saved and a step repeated.
+  virtual bool keeps_states() const { return true; }
   // What the envs learn together; null where they do not.
   virtual EnvMemory* memory() const = 0;
   // Whether the state in this slot is one the env can be in; for states read from a file.
@@ -129,18 +136,25 @@ constexpr int kFailureLeapBits = 40;
 constexpr const char* kNoMemory = "out of memory";
 constexpr const char* kForeignException = "an exception that is not a std::exception";
 
-template <Env E>
+// How an env lies in a bank.
+template <class State>
+struct alignas(kRowAlignment) SlotOf {
+  SlotHeader header;
+  State state;
+};
+
+template <SteppableEnv E>
 class LoopOf final : public EnvLoop {
  public:
-  struct alignas(kRowAlignment) Slot {
-    SlotHeader header;
-    typename E::State state;
-  };
+  using Slot = SlotOf<typename E::State>;
   static_assert(std::is_trivially_copyable_v<Slot>);
 
-  // `time_limit` replaces the env's own when positive.
-  LoopOf(const std::string& name, const Config& config, int time_limit)
-      : EnvLoop({}), env_(config) {
+  // `source`: what the env is made from, mostly its Config. `time_limit` replaces the env's own
+  // when positive.
+  template <class Source>
+  requires std::constructible_from<E, const Source&> LoopOf(const std::string& name,
+                                                            const Source& source, int time_limit)
+      : EnvLoop({}), env_(source) {
     spec_ = env_.spec();
     spec_.name = name;
     if (time_limit > 0) spec_.time_limit = time_limit;
@@ -202,6 +216,14 @@ class LoopOf final : public EnvLoop {
         write_blank(view, i);
       }
     }
+  }
+
+  void restore(Span envs, const LoopCall& call) const noexcept override {
+    for_chunks(envs, call, [&](Span chunk, Flags& flags) {
+      guarded(
+          chunk, [&](int i) { restore_one(call, flags, i); },
+          [&](int i, const char* what) { fail(call, flags, i, what); });
+    });
   }
 
   EnvMemory* memory() const override {
@@ -354,12 +376,30 @@ class LoopOf final : public EnvLoop {
     }
   }
 
+  void restore_one(const LoopCall& call, Flags& flags, int i) const {
+    Slot& s = slot(call.out, i);
+    if (call.in != call.out) s = slot(call.in, i);
+    call.lane->env.store(i, std::memory_order_relaxed);
+    if (s.header.status != SlotStatus::kLive) return put_back(s, s.header.status, call, flags, i);
+    call.view.reward[i] = 0.0f;
+    flags.set(i, false, false, true);
+    if constexpr (RestoredEnv<E>) {
+      env_.place(s.state, i);
+      if (!env_.restore(s.state)) {
+        ++s.header.episode;
+        return begin_episode(s, call, i);
+      }
+    }
+    write_obs(s, call.view, i);
+  }
+
   void begin_episode(Slot& s, const LoopCall& call, int i) const {
     call.lane->phase.store(Phase::kReset, std::memory_order_relaxed);
     s.header.length = 0;
     s.header.episode_return = 0;
     s.header.episode_start = s.header.rng.position();
     s.state = typename E::State{};
+    if constexpr (PlacedEnv<E>) env_.place(s.state, i);
     env_.reset(s.state, s.header.rng);
     write_obs(s, call.view, i);
     call.lane->phase.store(Phase::kStep, std::memory_order_relaxed);

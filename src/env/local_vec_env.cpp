@@ -44,7 +44,7 @@ void LocalVecEnv::set_episode_observer(EpisodeObserver observer) {
 void LocalVecEnv::start_request(const Request& request) {
   Job& job = jobs_[request.group];
   job.request = request;
-  job.prepares = stage_ != nullptr && request.op == Request::Op::kStep;
+  job.prepares = stage_ != nullptr && request.work == Work::kStep;
   job.ticket = start_parts(job);
 }
 
@@ -114,7 +114,7 @@ void LocalVecEnv::run_part(Job& job, int part) {
                       .observer = observer_ ? &observer_ : nullptr};
   const Span envs = share.envs;
   const uint64_t start = now_ns();
-  if (request.op == Request::Op::kReset) {
+  if (request.work == Work::kReset) {
     loop_->reset(envs, call);
   } else {
     const bool acts = stage_ == nullptr || job.prepares;

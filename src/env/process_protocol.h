@@ -22,7 +22,7 @@ namespace flotilla {
 
 struct WorkOrder {
   alignas(64) std::atomic<uint32_t> sequence{0};
-  bool is_reset = false;
+  Work work = Work::kReset;
   OnFailure on_failure = OnFailure::kStop;
   uint64_t seed = 0;
   ActionView actions;  // pointers of the parent's mapping
@@ -51,14 +51,14 @@ struct Channel {
 };
 
 struct Control {
-  // "fotilla3": workers may be another program, so the number at its end counts the changes of what
+  // "fotilla4": workers may be another program, so the number at its end counts the changes of what
   // lies in the segment.
-  static constexpr uint64_t kMagic = 0x33616c6c69746f66;
+  static constexpr uint64_t kMagic = 0x34616c6c69746f66;
   uint64_t magic = kMagic;
   const std::byte* parent_base = nullptr;
   pid_t parent = 0;
   int32_t num_envs = 0, first_env = 0, replicas = 1, groups = 0, workers = 0, time_limit = 0;
-  char env_name[64] = {};
+  char env_name[256] = {};
   char spec_sha256[65] = {};
   FieldId<std::byte> banks;
   FieldId<Lane> lanes;

@@ -46,7 +46,8 @@ void keep_exit_statuses() {
 ProcessVecEnv::ProcessVecEnv(const EnvType& type, const Config& config, const VecOptions& options,
                              ArenaLayout layout)
     : SlotVecEnv(type, config, options),
-      repeatable_(type.repeatable),
+      repeatable_(type.repeatable && loop_->keeps_states()),
+      worker_command_(type.worker_command ? type.worker_command(config) : options.worker_command),
       workers_(static_cast<size_t>(options.workers)) {
   control_ = layout.add<Control>("control", 1, 1);
   channels_ = layout.add<Channel>("channels", workers_.size(), 1);
@@ -102,7 +103,7 @@ void ProcessVecEnv::start_worker(int index) {
   Worker& worker = workers_[static_cast<size_t>(index)];
   if (options_.start_method == StartMethod::kSpawn) {
     worker.pid =
-        spawn_worker(arena_->fd(), options_.worker_command,
+        spawn_worker(arena_->fd(), worker_command_,
                      worker_arguments(kSegmentFd, arena_->bytes(), control_.offset, index));
   } else {
     worker.pid = fork_worker([this, index] {
@@ -166,11 +167,10 @@ void ProcessVecEnv::ended_while_starting(int index, int status) const {
   }
   // A forked one does not come through main().
   if (WIFEXITED(status) && options_.start_method == StartMethod::kSpawn) {
-    const std::vector<std::string>& command = options_.worker_command;
-    cannot_start(index,
-                 how + ": " +
-                     (command.empty() ? "main() must begin with run_if_worker() or run_program()"
-                                      : in_quotes(command[0]) + " does not serve as a worker"));
+    cannot_start(index, how + ": " +
+                            (worker_command_.empty()
+                                 ? "main() must begin with run_if_worker() or run_program()"
+                                 : in_quotes(worker_command_[0]) + " does not serve as a worker"));
   }
   cannot_start(index, how);
 }
@@ -187,8 +187,13 @@ void ProcessVecEnv::require_workers() const {
 
 void ProcessVecEnv::start_request(const Request& request) {
   require_workers();
+  // Time without work is not time without progress.
+  const uint64_t now = now_ns();
+  for (int w = 0; w < options_.workers; ++w) {
+    if (is_idle(w)) workers_[static_cast<size_t>(w)].since_ns = now;
+  }
   WorkOrder& command = segment_.control->commands[request.group];
-  command.is_reset = request.op == Request::Op::kReset;
+  command.work = request.work;
   command.on_failure = options_.on_failure;
   command.seed = request.seed;
   command.actions = request.actions;
@@ -267,9 +272,7 @@ uint64_t ProcessVecEnv::progress_of(int index) const {
 bool ProcessVecEnv::is_hung(int index) {
   Worker& worker = workers_[static_cast<size_t>(index)];
   const uint64_t progress = progress_of(index);
-  bool idle = true;
-  for (int g = 0; g < groups(); ++g) idle &= is_done(index, g);
-  if (idle || progress != worker.progress) {
+  if (is_idle(index) || progress != worker.progress) {
     worker.progress = progress;
     worker.since_ns = now_ns();
     return false;
@@ -298,10 +301,10 @@ int ProcessVecEnv::deaths_in_a_row(int index) {
 void ProcessVecEnv::replace(int index, const Death& death) {
   const bool repeats = deaths_in_a_row(index) < kMaxRepeats;
   const int env = culprit(index);
+  const bool blamed = env >= 0 && !(repeatable_ && death.from_outside && repeats);
+  if (blamed) blame(index, env, death.cause);  // first: it is the one to be named
   const bool lost = !repeatable_ && lose_others(index, env, death.cause);
-  if (env >= 0 && !(repeatable_ && death.from_outside && repeats)) {
-    blame(index, env, death.cause);
-  } else if (!lost) {
+  if (!blamed && !lost) {
     report(env, env < 0 ? FailureNote{} : note_of(index, env), death.cause, true);
     if (!repeats) throw_last_failure("; it keeps dying");
   }
@@ -341,8 +344,9 @@ bool ProcessVecEnv::lose_others(int index, int culprit, const std::string& cause
   bool any = false;
   for (int g = 0; g < groups(); ++g) {
     const WorkOrder& command = segment_.control->commands[g];
-    // Groups are reset one after the other: this one and those behind it begin anew in any case.
-    if (command.is_reset && !is_done(index, g)) break;
+    // Groups are reset one after the other, and restored: this one and those behind it begin anew
+    // in any case.
+    if (command.work != Work::kStep && !is_done(index, g)) break;
     std::byte* bank = is_done(index, g) ? current_bank(g) : segment_.bank(command.sequence.load());
     const Span envs = lane_span(group(g), lanes(), index);
     for (int env = envs.begin; env < envs.end; ++env) {
@@ -363,6 +367,13 @@ bool ProcessVecEnv::lose_others(int index, int culprit, const std::string& cause
 bool ProcessVecEnv::is_done(int index, int group) const {
   return segment_.channel(index).done[group].load() ==
          segment_.control->commands[group].sequence.load();
+}
+
+bool ProcessVecEnv::is_idle(int index) const {
+  for (int g = 0; g < groups(); ++g) {
+    if (!is_done(index, g)) return false;
+  }
+  return true;
 }
 
 // The run stops: the worker's other envs are not stepped any more, for they may hang as well.

@@ -56,12 +56,14 @@ class ProcessVecEnv final : public SlotVecEnv {
   void forget_attempt(int index);
   FailureNote note_of(int index, int env) const;
   bool is_done(int index, int group) const;
+  bool is_idle(int index) const;
   uint64_t progress_of(int index) const;
   int culprit(int index) const;
   void kill_worker(int index);
   void stop_all();
 
   const bool repeatable_;  // EnvType
+  const std::vector<std::string> worker_command_;
   FieldId<Control> control_;
   FieldId<Channel> channels_;
   FieldId<char> config_;

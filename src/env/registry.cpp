@@ -4,6 +4,7 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/text.h"
+#include "flotilla/env/python_env.h"
 
 namespace flotilla {
 
@@ -17,6 +18,10 @@ void Registry::add(EnvType type) {
 const EnvType& Registry::find(const std::string& name) const {
   const auto found = std::ranges::find(types_, name, &EnvType::name);
   if (found != types_.end()) return *found;
+  if (is_python_env(name)) {
+    const auto made = std::ranges::find(python_types_, name, &EnvType::name);
+    return made != python_types_.end() ? *made : python_types_.emplace_back(python_env_type(name));
+  }
   std::vector<std::string> names;
   for (const EnvType& type : types_) names.push_back(type.name);
   throw Error(ErrorCode::kUsage, "unknown environment '" + name + "'" + did_you_mean(name, names) +

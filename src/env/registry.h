@@ -23,6 +23,9 @@ struct EnvType {
   bool repeatable = true;  // see is_repeatable
   // Where the common stage of a batched env takes most of the time: "it has keys for that", or "".
   std::string stage_hint = {};
+  // Where its envs are in workers of another program: how these are started (VecOptions). Such
+  // envs need the processes back end; loops of make_loop are EnvLoop::is_remote() then.
+  std::function<std::vector<std::string>(const Config&)> worker_command = {};
 
   // What its envs look like from outside.
   EnvSpec spec(const Config& config, int time_limit = 0) const {
@@ -57,10 +60,13 @@ struct ForeignDirectory {
   std::string resume;
 };
 
+// Thread safety: one caller at a time.
 class Registry {
  public:
   void add(EnvType type);  // throws Error(kInternal) when the name is taken
-  const EnvType& find(const std::string& name) const;  // throws Error(kUsage) "did you mean"
+  // Throws Error(kUsage) "did you mean". The name of a Python env (env/python_env.h) need not be
+  // added before.
+  const EnvType& find(const std::string& name) const;
   const std::deque<EnvType>& types() const { return types_; }
 
   void add_recipe(Recipe recipe);  // throws Error(kInternal) when the name is taken
@@ -72,7 +78,8 @@ class Registry {
   const std::vector<ForeignDirectory>& foreign_directories() const { return foreign_; }
 
  private:
-  std::deque<EnvType> types_;  // references to one outlive the next add()
+  std::deque<EnvType> types_;                 // references to one outlive the next add()
+  mutable std::deque<EnvType> python_types_;  // those asked for so far
   std::vector<Recipe> recipes_;
   std::vector<ForeignDirectory> foreign_;
 };

@@ -90,18 +90,17 @@ void SlotVecEnv::reset(uint64_t seed, const StepView& out) {
       slot_header(current_bank(g), env).status = SlotStatus::kLive;
       slot_header(current_bank(g), env).failures = 0;
     }
-    const Request request{.op = Request::Op::kReset,
-                          .group = g,
-                          .seed = seed,
-                          .actions = {},
-                          .view = out,
-                          .actor = {}};
-    in_flight_[g] = request;
-    start_request(request);
-    complete(request);
+    start_and_complete(
+        {.work = Work::kReset, .group = g, .seed = seed, .actions = {}, .view = out, .actor = {}});
   }
   is_reset_ = true;
   throw_if_over(first_failure);
+}
+
+void SlotVecEnv::start_and_complete(const Request& request) {
+  in_flight_[request.group] = request;
+  start_request(request);
+  complete(request);
 }
 
 void SlotVecEnv::begin(int group_index, ActionView actions, const StepView& out, Actor actor) {
@@ -113,7 +112,7 @@ void SlotVecEnv::begin(int group_index, ActionView actions, const StepView& out,
   check_view(out);
   check_actions_place(actions);
   Request& request = in_flight_[group_index];
-  request = {.op = Request::Op::kStep,
+  request = {.work = Work::kStep,
              .group = group_index,
              .seed = seed_,
              .actions = actions,
@@ -180,7 +179,7 @@ void SlotVecEnv::report(int env, const FailureNote& note, const std::string& cau
                         .bundle = ""};
   if (env >= 0) {
     const Request& request = in_flight_[group_of(env)];
-    const bool has_action = note.phase == Phase::kStep && request.op == Request::Op::kStep;
+    const bool has_action = note.phase == Phase::kStep && request.work == Work::kStep;
     if (has_action) failure.action = describe_action(spec(), request.actions, env);
     if (!repeated) write_bundle(failure, note, env);
   }
@@ -194,7 +193,8 @@ void SlotVecEnv::report(int env, const FailureNote& note, const std::string& cau
 }
 
 void SlotVecEnv::write_bundle(FailureReport& failure, const FailureNote& note, int env) {
-  if (crash_dir_.empty() || bundles_ >= kMaxBundles) return;
+  // An env of another program cannot be replayed in this one.
+  if (crash_dir_.empty() || bundles_ >= kMaxBundles || loop_->is_remote()) return;
   CrashBundle bundle{.env_name = env_name_,
                      .config_yaml = config_yaml_,
                      .spec_sha256 = spec().sha256(),
@@ -330,6 +330,7 @@ void SlotVecEnv::load(Reader& reader, const StepView& out) {
   seed_ = seed;
   dropped_ = 0;
   out_of_service_ = false;
+  const size_t first_failure = failures_.size();
   for (int env = 0; env < num_envs(); ++env) {
     dropped_ += slot_header(slots.data(), env).status == SlotStatus::kDropped;
   }
@@ -338,10 +339,20 @@ void SlotVecEnv::load(Reader& reader, const StepView& out) {
     const size_t first = static_cast<size_t>(envs.begin) * slot_bytes;
     std::memcpy(current_bank(g) + first, slots.data() + first,
                 static_cast<size_t>(envs.size()) * slot_bytes);
-    loop_->observe(envs, current_bank(g), out);
     steps_[g] = 0;
+    if (loop_->is_remote()) {
+      start_and_complete({.work = Work::kRestore,
+                          .group = g,
+                          .seed = seed,
+                          .actions = {},
+                          .view = out,
+                          .actor = {}});
+    } else {
+      loop_->observe(envs, current_bank(g), out);
+    }
   }
   is_reset_ = true;
+  throw_if_over(first_failure);
 }
 
 std::vector<FailureReport> SlotVecEnv::take_failures() { return std::exchange(failures_, {}); }

@@ -21,6 +21,8 @@ Span group_span(int num_envs, int groups, int group);
 // Those of them that lane `lane` out of `lanes` works on.
 Span lane_span(Span group, int lanes, int lane);
 
+enum class Work : uint8_t { kReset, kStep, kRestore };
+
 class SlotVecEnv : public VecEnv {
  public:
   using VecEnv::begin;
@@ -40,6 +42,7 @@ class SlotVecEnv : public VecEnv {
   void save(Writer& writer) const override;
   void load(Reader& reader, const StepView& out) override;
   void observe(const StepView& out) const override;
+  bool keeps_states() const override { return loop_->keeps_states(); }
   EnvMemory* memory() const override { return loop_->memory(); }
 
   void set_crash_dir(const CrashFolder& folder) override { crash_dir_ = folder; }
@@ -50,7 +53,7 @@ class SlotVecEnv : public VecEnv {
   SlotVecEnv(const EnvType& type, const Config& config, const VecOptions& options);
 
   struct Request {
-    enum class Op : uint8_t { kReset, kStep } op = Op::kStep;
+    Work work = Work::kStep;
     int group = 0;
     uint64_t seed = 0;
     ActionView actions;
@@ -102,6 +105,7 @@ class SlotVecEnv : public VecEnv {
   int stream_of_row(int env) const { return (first_env() + env) / options_.replicas; }
   void check_view(const StepView& view) const;
   void check_actions_place(ActionView actions) const;
+  void start_and_complete(const Request& request);
   void complete(const Request& request);
   void collect_notes(const Request& request);
   void throw_if_over(size_t first_failure) const;

@@ -101,6 +101,9 @@ class VecEnv {
   virtual void save(Writer& writer) const = 0;
   virtual void load(Reader& reader, const StepView& out) = 0;
 
+  // False: the envs are more than that, and begin new episodes with load().
+  virtual bool keeps_states() const { return true; }
+
   // Writes the current observations, masks and advice again. REQUIRES: the same.
   virtual void observe(const StepView& out) const = 0;
   // What the envs learn together; null where they do not. save() and load() include it.

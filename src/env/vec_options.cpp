@@ -100,6 +100,16 @@ void VecOptions::validate() const {
 }
 
 void VecOptions::validate_for(const EnvType& type) const {
+  if (type.worker_command) {
+    const auto expect = [&type](bool holds, const char* what) {
+      if (holds) return;
+      throw Error(ErrorCode::kUsage, fmt::format("{}: the environments of '{}' are in workers of "
+                                                 "another program",
+                                                 what, type.name));
+    };
+    expect(backend == Backend::kProcesses, "backend: expected processes");
+    expect(start_method == StartMethod::kSpawn, "start_method: expected spawn");
+  }
   if (!type.batched) return;
   const auto refuse = [&type](const std::string& what) {
     throw Error(ErrorCode::kUsage,

@@ -70,7 +70,7 @@ void carry_out(const Segment& segment, const EnvLoop& loop, int index, int group
   const LoopCall call{
       .in = segment.bank(sequence),
       .out = segment.bank(sequence + 1),
-      .actions = {command.is_reset ? nullptr : segment.base + actions_at},
+      .actions = {command.work == Work::kStep ? segment.base + actions_at : nullptr},
       .view = command.view.moved(there, segment.base),
       .notes = Field<FailureNote>(segment.base, control.notes).row(0),
       .lane = &Field<Lane>(segment.base, control.lanes).row(static_cast<size_t>(index))[group],
@@ -80,10 +80,16 @@ void carry_out(const Segment& segment, const EnvLoop& loop, int index, int group
       .replicas = control.replicas};
   const Span envs =
       lane_span(group_span(control.num_envs, control.groups, group), control.workers, index);
-  if (command.is_reset) {
-    loop.reset(envs, call);
-  } else {
-    loop.step(envs, call);
+  switch (command.work) {
+    case Work::kReset:
+      loop.reset(envs, call);
+      break;
+    case Work::kStep:
+      loop.step(envs, call);
+      break;
+    case Work::kRestore:
+      loop.restore(envs, call);
+      break;
   }
   segment.channel(index).done[group].store(sequence, std::memory_order_seq_cst);
   if (segment.all_done(group, sequence)) segment.control->done_bell.ring();
@@ -91,9 +97,9 @@ void carry_out(const Segment& segment, const EnvLoop& loop, int index, int group
 
 // Parses one whole decimal number; false for anything else.
 template <class T>
-bool parse(const char* text, T& value) {
-  const char* end = text + std::strlen(text);
-  const auto [at, error] = std::from_chars(text, end, value);
+bool parse(const std::string& text, T& value) {
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value);
   return error == std::errc() && at == end;
 }
 
@@ -119,30 +125,44 @@ void require_size(int fd, size_t bytes) {
   if (!known || static_cast<uint64_t>(facts.st_size) != bytes) not_a_segment();
 }
 
-int run_spawned(int fd, size_t bytes, size_t control_offset, int index, const Registry& registry) {
-  require_size(fd, bytes);
-  const Arena arena(fd, bytes);
-  close(fd);
-  const Segment segment = find_segment(arena, control_offset, index);
+std::unique_ptr<EnvLoop> make_native_loop(const Registry& registry, const Segment& segment) {
   const Control& control = *segment.control;
+  const EnvType& type = registry.find(control.env_name);
+  Config config(type.schema);
+  config.load_yaml_text(Field<char>(segment.base, control.config).row(0), "the parent's config");
+  return type.make_loop(config, control.time_limit);
+}
+
+}  // namespace
+
+std::optional<WorkerPost> WorkerPost::from(const std::vector<std::string>& arguments) {
+  if (arguments.size() != 5 || arguments[0] != kWorkerFlag) return std::nullopt;
+  WorkerPost post;
+  const bool good = parse(arguments[1], post.fd) && parse(arguments[2], post.bytes) &&
+                    parse(arguments[3], post.control_offset) && parse(arguments[4], post.index);
+  if (!good) throw Error(ErrorCode::kUsage, "the arguments of a worker are not its parent's");
+  return post;
+}
+
+int serve(const WorkerPost& post,
+          const std::function<std::unique_ptr<EnvLoop>(const Segment& segment)>& make_loop) {
+  require_size(post.fd, post.bytes);
+  const Arena arena(post.fd, post.bytes);
+  close(post.fd);
+  const Segment segment = find_segment(arena, post.control_offset, post.index);
   try {
-    follow_parent(control.parent);
-    const EnvType& type = registry.find(control.env_name);
-    Config config(type.schema);
-    config.load_yaml_text(Field<char>(arena.base(), control.config).row(0), "the parent's config");
-    const auto loop = type.make_loop(config, control.time_limit);
-    if (loop->spec().sha256() != control.spec_sha256) {
+    follow_parent(segment.control->parent);
+    const auto loop = make_loop(segment);
+    if (loop->spec().sha256() != segment.control->spec_sha256) {
       throw Error(ErrorCode::kEnvironment, "the worker's environment differs from the parent's");
     }
-    work(segment, *loop, index);
+    work(segment, *loop, post.index);
   } catch (const std::exception& error) {
-    start_failed(segment, index, error);
+    start_failed(segment, post.index, error);
     return exit_status(ErrorCode::kEnvironment);
   }
   return 0;
 }
-
-}  // namespace
 
 std::vector<std::string> worker_arguments(int fd, size_t bytes, size_t control_offset, int index) {
   return {kWorkerFlag, fmt::to_string(fd), fmt::to_string(bytes), fmt::to_string(control_offset),
@@ -150,18 +170,14 @@ std::vector<std::string> worker_arguments(int fd, size_t bytes, size_t control_o
 }
 
 std::optional<int> run_if_worker(int argc, char** argv, const Registry& registry) {
-  if (argc != 6 || std::strcmp(argv[1], kWorkerFlag) != 0) return std::nullopt;
-  ::unsetenv(kWorkerVariable);
-  expect_live_line();
-  int fd = 0, index = 0;
-  size_t bytes = 0, control_offset = 0;
-  if (!parse(argv[2], fd) || !parse(argv[3], bytes) || !parse(argv[4], control_offset) ||
-      !parse(argv[5], index)) {
-    say(fmt::format("flotilla worker: {} is for the program's own use\n", kWorkerFlag));
-    return exit_status(ErrorCode::kUsage);
-  }
+  if (argc != 6) return std::nullopt;
   try {
-    return run_spawned(fd, bytes, control_offset, index, registry);
+    const auto post = WorkerPost::from({argv + 1, argv + argc});
+    if (!post) return std::nullopt;
+    ::unsetenv(kWorkerVariable);
+    expect_live_line();
+    return serve(
+        *post, [&registry](const Segment& segment) { return make_native_loop(registry, segment); });
   } catch (const std::exception& exception) {
     const Error error = as_error(exception);
     say(fmt::format("flotilla worker: {}\n", error.what()));

@@ -2,7 +2,11 @@
 #pragma once
 
 #include <exception>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "flotilla/env/process_protocol.h"
 #include "flotilla/env/registry.h"
@@ -13,6 +17,23 @@ namespace flotilla {
 // are this same program, started with arguments that only this function knows. Returns the exit
 // status when this process is such a worker, nothing otherwise.
 std::optional<int> run_if_worker(int argc, char** argv, const Registry& registry);
+
+// Where a worker finds its work: the segment's descriptor and size, its control block in it, and
+// which of the workers it is.
+struct WorkerPost {
+  int fd = 0;
+  size_t bytes = 0, control_offset = 0;
+  int index = 0;
+
+  // Behind the name of a program and its own arguments. Nothing: they are not those of a worker.
+  static std::optional<WorkerPost> from(const std::vector<std::string>& arguments);
+};
+
+// Maps the segment and carries out commands until told to stop, with the loop that `make_loop`
+// gives for its control block. The status to exit with; why `make_loop` threw is the parent's to
+// say. Throws Error(kUsage) where there is no segment.
+int serve(const WorkerPost& post,
+          const std::function<std::unique_ptr<EnvLoop>(const Segment& segment)>& make_loop);
 
 // The arguments with which the parent starts a worker.
 std::vector<std::string> worker_arguments(int fd, size_t bytes, size_t control_offset, int index);

@@ -42,6 +42,11 @@ uint64_t count_oom_kills() {
   return read_counter("/proc/vmstat", "oom_kill", kills) ? kills : 0;
 }
 
+std::vector<std::string>& worker_program() {
+  static std::vector<std::string> program = {kSelf};
+  return program;
+}
+
 void unblock_signals() {
   sigset_t none;
   sigemptyset(&none);
@@ -54,6 +59,8 @@ void point_to(int fd, const char* path, int flags) {
 }
 
 }  // namespace
+
+void set_worker_program(std::vector<std::string> command) { worker_program() = std::move(command); }
 
 pid_t spawn_worker(int segment_fd, const std::vector<std::string>& command,
                    const std::vector<std::string>& arguments) {
@@ -74,7 +81,7 @@ pid_t spawn_worker(int segment_fd, const std::vector<std::string>& command,
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
 
-  std::vector<std::string> words = command.empty() ? std::vector<std::string>{kSelf} : command;
+  std::vector<std::string> words = command.empty() ? worker_program() : command;
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

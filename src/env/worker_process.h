@@ -16,7 +16,12 @@ namespace flotilla {
 // it later is a program that does not call that function: it must not start workers in turn.
 constexpr const char* kWorkerVariable = "FLOTILLA_IS_WORKER";
 
-// Starts a worker: `command` with `arguments` behind it, or this same program where it is empty.
+// What workers are started with where nothing else is said: not this same program, which may be an
+// interpreter. To be said before the first of them starts.
+void set_worker_program(std::vector<std::string> command);
+
+// Starts a worker: `command` with `arguments` behind it, or where it is empty the one of
+// set_worker_program(), or this same program.
 // The segment is its only inherited file besides stderr; what an env prints goes there too, so that
 // stdout stays the caller's.
 pid_t spawn_worker(int segment_fd, const std::vector<std::string>& command,

@@ -33,6 +33,18 @@ void prepare_environment() {
 #endif
 }
 
+bool g_refuse_second_torch = false;
+
+// Asked before ours is opened for the first time: afterwards it would find that.
+void require_no_other_torch() {
+  static const bool other = dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD) != nullptr;
+  if (g_refuse_second_torch && other) {
+    throw Error(ErrorCode::kUsage,
+                "this process has another libtorch already (import torch): what needs ours has to "
+                "run in a process of its own");
+  }
+}
+
 std::string last_refusal() {
   const char* text = dlerror();
   return text != nullptr ? text : "unknown reason";
@@ -40,7 +52,10 @@ std::string last_refusal() {
 
 }  // namespace
 
+void refuse_second_torch() { g_refuse_second_torch = true; }
+
 void* open_torch_plugin(const std::string& name, const char* function) {
+  require_no_other_torch();
   prepare_environment();
   // Installed, it is found by its bare name in the run path of the program (cmake/install.cmake).
   const std::string file = find_beside_program(name);

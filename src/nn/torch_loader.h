@@ -10,4 +10,8 @@ namespace flotilla {
 // when there is none, or no libtorch.
 void* open_torch_plugin(const std::string& name, const char* function);
 
+// From the extension module of an interpreter, in which a package may have loaded another libtorch:
+// two of them end the process, so plugins are refused there.
+void refuse_second_torch();
+
 }  // namespace flotilla

@@ -18,6 +18,7 @@ namespace flotilla {
 namespace {
 
 constexpr int kEnvsAtOnce = 128;
+constexpr int kForeignAtOnce = 16;  // of another program: each may be large
 constexpr const char* kNever = "never";
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -53,6 +54,7 @@ Evaluation summarise(const std::vector<Episode>& episodes) {
 VecOptions vec_options_for(const EnvType& type, int num_envs, const VecOptions& run) {
   VecOptions options = run;
   if (run.backend == Backend::kThreads && !type.batched) options.backend = Backend::kSerial;
+  if (type.worker_command) options.backend = Backend::kProcesses;
   if (run.on_failure == OnFailure::kDrop) options.on_failure = OnFailure::kRestart;
   options.num_envs = num_envs;
   options.replicas = 1;
@@ -60,6 +62,8 @@ VecOptions vec_options_for(const EnvType& type, int num_envs, const VecOptions& 
   options.workers = std::min(run.workers, num_envs);
   return options;
 }
+
+int envs_at_once(const EnvType& type) { return type.worker_command ? kForeignAtOnce : kEnvsAtOnce; }
 
 double parse_stop_at(const std::string& key, const std::string& text) {
   if (text == kNever) return std::numeric_limits<double>::infinity();
@@ -119,8 +123,8 @@ Evaluator::Evaluator(const EnvType& type, const Config& env_config, const EvalOp
       env_config_(env_config),
       options_(options),
       spec_(spec),
-      envs_(options.one_each ? options.episodes : std::min(options.episodes, kEnvsAtOnce)) {
-  if (envs_ > 0) seat({0, std::min(envs_, kEnvsAtOnce)});
+      envs_(options.one_each ? options.episodes : std::min(options.episodes, envs_at_once(type))) {
+  if (envs_ > 0) seat({0, std::min(envs_, envs_at_once(type))});
 }
 
 void Evaluator::seat(Span envs) {
@@ -154,8 +158,9 @@ Evaluation Evaluator::play(const Player& player, bool may_stop) {
   const uint64_t start = now_ns();
   std::vector<Episode> episodes;
   Activity activity("evaluating");
-  for (int first = 0; first < envs_; first += kEnvsAtOnce) {
-    seat({first, std::min(first + kEnvsAtOnce, envs_)});
+  const int at_once = envs_at_once(type_);
+  for (int first = 0; first < envs_; first += at_once) {
+    seat({first, std::min(first + at_once, envs_)});
     play_seated(player, may_stop, episodes, activity);
   }
   if (endless()) warn_of_cut(episodes);

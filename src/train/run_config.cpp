@@ -42,6 +42,7 @@ Schema RunConfig::schema(const EnvType& type, const Algorithm& algorithm) {
   schema.choice("env.name", type.name, {type.name}, "the environment");
   schema.include("env", type.schema);
   schema.include("", vec_schema());
+  if (type.worker_command) schema.set_default("backend", "processes");
   schema.integer("seed", 0, {0, INT64_MAX}, "of everything that is drawn")
       .integer("total_timesteps", kSteps, {0, INT64_MAX}, "steps of all envs together; 0: no limit")
       .alias("steps")

@@ -93,7 +93,8 @@ void RunDirectory::write(const std::string& name, const std::string& text) const
   directory_.write(name, text);
 }
 
-std::string make_run_path(const std::string& name, uint64_t seed) {
+std::string make_run_path(std::string name, uint64_t seed) {
+  std::ranges::replace(name, '/', '-');  // ids of Gymnasium have some
   const std::time_t now = std::time(nullptr);
   const std::string base =
       fmt::format("runs/{}-seed{}-{:%Y%m%d-%H%M%S}", name, seed, fmt::localtime(now));

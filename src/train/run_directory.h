@@ -48,6 +48,6 @@ class RunDirectory {
 
 // Makes "runs/cartpole-seed9-20261115-120304" for a run that was given no directory; with "-2" and
 // so on behind it where other runs have taken the name.
-std::string make_run_path(const std::string& name, uint64_t seed);
+std::string make_run_path(std::string name, uint64_t seed);
 
 }  // namespace flotilla

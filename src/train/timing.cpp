@@ -55,7 +55,7 @@ std::string advice_on_steps(const RunShape& shape, const CoreUse& use) {
   const std::string own = "make the environment itself faster";
   if (shape.backend == "processes") {
     return advice_to_raise("workers", shape.workers, shape, use)
-        .value_or("use backend=threads if the environment never crashes");
+        .value_or(shape.foreign ? own : "use backend=threads if the environment never crashes");
   }
   if (short_steps) return "use more envs per step (num_envs): there is little to do in each";
   if (shape.backend == "serial") {

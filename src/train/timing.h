@@ -41,6 +41,7 @@ struct RunShape {
   int num_envs = 0, threads = 1, workers = 0, cores = 1;
   double env_step_s = 0;        // that all envs take for one step; 0: not known
   std::string stage_hint = {};  // of the environment, see EnvType
+  bool foreign = false;         // its envs are in workers of another program
 
   bool fused() const { return policy.kind == "fused"; }
 };

@@ -321,7 +321,8 @@ RunShape Trainer::shape() const {
           .env_step_s = progress_.steps > 0 ? timing_.step_s * run_.vec.num_envs /
                                                   static_cast<double>(progress_.steps)
                                             : 0,
-          .stage_hint = run_.type.stage_hint};
+          .stage_hint = run_.type.stage_hint,
+          .foreign = static_cast<bool>(run_.type.worker_command)};
 }
 
 }  // namespace flotilla

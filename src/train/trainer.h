@@ -110,6 +110,8 @@ class Trainer {
   std::vector<std::pair<std::string, double>> memory_facts() const;
   std::vector<std::byte> knowledge() const;
   const EnvSpec& env_spec() const { return vec_->spec(); }
+  // False: the states of the envs are not in save(), and new episodes begin with load().
+  bool keeps_states() const { return vec_->keeps_states(); }
   Timing timing() const;
   // Counts the time since the last update to the run: an evaluation, say.
   void mark_time() { progress_.wall_s = wall_s(); }

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "flotilla/env/worker_process.h"
 #include "support/batch.h"
 #include "support/error_text.h"
 
@@ -46,6 +47,14 @@ TEST(WorkerCommand, StartsTheWorkers) {
     for (const pid_t pid : batch.vec().worker_pids()) ASSERT_TRUE(has_mark(pid)) << "step " << t;
   }
   EXPECT_EQ(batch.vec().restarts(), 2);
+}
+
+TEST(WorkerCommand, OneForAllIsTakenWhereNoneIsGiven) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  set_worker_program({"env", kMark, self});
+  Batch batch("cartpole", {}, with_command({}));
+  set_worker_program({self});
+  for (const pid_t pid : batch.vec().worker_pids()) EXPECT_TRUE(has_mark(pid));
 }
 
 TEST(WorkerCommand, HasToServeAsAWorker) {

@@ -629,6 +629,28 @@ class Verbs(LauncherTest):
         self.assertIn("will skip", result.stderr)
         self.assertEqual(len(self.calls("ctest")), 2)
 
+    def test_python_has_the_package_of_these_sources(self):
+        def installs():
+            return [call for call in self.calls("python3") if "pip install" in call]
+
+        result = self.run_launcher("python", "-c", "pass")
+        self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
+        self.assertEqual(self.calls("python3")[-1], "-c pass")
+        self.assertTrue(installs()[-1].endswith(f"--force-reinstall {self.project}"))
+        before = len(installs())
+        self.run_launcher("python")
+        self.assertEqual(len(installs()), before)
+        time.sleep(0.01)
+        (self.project / "src/new.cpp").touch()
+        self.run_launcher("python")
+        self.assertEqual(len(installs()), before + 2)
+
+    def test_python_says_why_there_is_no_package(self):
+        self.flag("pip_fails")
+        result = self.run_launcher("python")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("there is no build/venv", result.stderr)
+
     def test_test_fails_when_a_test_fails_or_none_matches(self):
         self.assertEqual(self.run_launcher("test", "nothing").returncode, 2)
         self.flag("ctest_fails")

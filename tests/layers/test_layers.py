@@ -24,7 +24,7 @@ def lines_with(pattern, *folders):
     """(path in the project, line with its number) of every line that has the pattern."""
     for folder in folders:
         for path in sorted((OPTIONS.root / folder).rglob("*")):
-            if not path.is_file():
+            if not path.is_file() or "__pycache__" in path.parts:
                 continue
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 if re.search(pattern, line):

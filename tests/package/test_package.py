@@ -33,7 +33,7 @@ ACT_LINES = 40
 LARGEST_OBJECT = 100_000  # bytes of code and data of the light runtime
 
 PLUGIN = "libflotilla_torch.so"
-LEFT_OUT = {"fused", "torch"}  # folders whose headers are not installed
+LEFT_OUT = {"python", "fused", "torch"}  # folders whose headers are not installed
 OTHERS = re.compile(r"/(nlohmann|CLI|yaml-cpp|fmt|spdlog|torch)/")
 
 

@@ -82,6 +82,13 @@ TEST(FilesBesideTheProgram, AreFoundInItsFolderAndTheOneAbove) {
   EXPECT_EQ(find_beside_program("no such file"), "");
 }
 
+TEST(FilesBesideTheProgram, ThisCodeIsInItsFolderWhereThatIsKnown) {
+  const std::string folder = code_folder();  // "" when it was called by a name alone
+  if (!folder.empty()) {
+    EXPECT_TRUE(fs::equivalent(folder, fs::read_symlink("/proc/self/exe").parent_path()));
+  }
+}
+
 TEST_F(Files, WrittenIsRead) {
   std::string binary;
   for (int i = 0; i < 300'000; ++i) binary += static_cast<char>(i * 7);

@@ -26,6 +26,14 @@ TEST(Subprocess, SaysHowItEnded) {
   EXPECT_EQ(killed.status, -1);
 }
 
+TEST(Subprocess, IsKilledAtItsDeadline) {
+  const Ended late = run_to_end({"sh", "-c", "echo so far; exec sleep 100"}, 0.3);
+  EXPECT_EQ(late.output, "so far\n");
+  EXPECT_TRUE(late.timed_out);
+  EXPECT_EQ(late.status, -1);
+  EXPECT_FALSE(run_to_end({"true"}, 60).timed_out);
+}
+
 TEST(Subprocess, APathThatDoesNotExistIsNamed) {
   EXPECT_EQ(test::error_text(ErrorCode::kUsage, [] { run_to_end({"/no/such program"}); }),
             "cannot run '/no/such program': No such file or directory");

@@ -81,5 +81,33 @@ TEST(System, AnInterruptIsNotWaitedForLongerThanTheGrace) {
   EXPECT_TRUE(test::exited_with(status, 130)) << status;
 }
 
+volatile sig_atomic_t g_passed_on = 0;
+
+TEST(System, AListenerHearsInterruptsAndPassesThemOn) {
+  const int status = test::status_of_child([] {
+    std::signal(SIGINT, [](int) { g_passed_on = g_passed_on + 1; });
+    {
+      const InterruptListener outer;
+      {
+        const InterruptListener inner;
+        raise(SIGINT);
+        raise(SIGINT);  // does not end the process
+      }
+      if (!interrupted() || g_passed_on != 2) return 1;  // another one still listens
+    }
+    if (interrupted()) return 2;
+    raise(SIGINT);
+    return !interrupted() && g_passed_on == 3 ? 0 : 3;
+  });
+  EXPECT_TRUE(test::exited_with(status, 0)) << status;
+  const int alone = test::status_of_child([] {
+    std::signal(SIGINT, SIG_DFL);
+    const InterruptListener listener;
+    raise(SIGINT);
+    return interrupted() ? 0 : 1;
+  });
+  EXPECT_TRUE(test::exited_with(alone, 0)) << alone;
+}
+
 }  // namespace
 }  // namespace flotilla

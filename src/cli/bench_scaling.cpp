@@ -1,0 +1,213 @@
+// flotilla bench scaling ENV: whole training with more and more environments, the settings being
+// the same: steps per second, how much faster that is, the cores it uses, and where the time goes.
+// Every line has as many rows in an update, so that all of them learn alike per step. Like `bench
+// ppo` it takes the defaults of every key.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "flotilla/cli/commands.h"
+#include "flotilla/command/env_arguments.h"
+#include "flotilla/core/activity.h"
+#include "flotilla/core/clock.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/json.h"
+#include "flotilla/core/system.h"
+#include "flotilla/core/terminal.h"
+#include "flotilla/core/text.h"
+#include "flotilla/report/text_table.h"
+#include "flotilla/train/recipes.h"
+#include "flotilla/train/trainer.h"
+
+namespace flotilla {
+namespace {
+
+struct ScalingArguments {
+  std::string env, backend;
+  std::vector<std::string> overrides;
+  std::vector<int> num_envs = {1, 4, 8, 16};
+  int workers = 0, threads = 0, repeats = 3;
+  double seconds = 2;
+  int64_t seed = 0;
+  bool json = false;
+};
+
+// Where the wall time of a measurement went.
+struct Shares {
+  double step = 0, infer = 0, wait = 0, learn = 0, other = 0;
+};
+
+struct Measurement {
+  double steps_per_s = 0, cores = 0;
+  Shares shares;
+};
+
+// One line of the table.
+struct Line {
+  RunConfig run;
+  RunShape shape = {};
+  std::vector<Measurement> all = {};
+
+  const Measurement& median() const { return all[(all.size() - 1) / 2]; }
+};
+
+Shares shares_between(const Timing& before, const Timing& after, double wall_s) {
+  Shares shares{.step = (after.step_s + after.stage_s - before.step_s - before.stage_s) / wall_s,
+                .infer = (after.infer_s - before.infer_s) / wall_s,
+                .wait = (after.wait_s - before.wait_s) / wall_s,
+                .learn = (after.learn_s() - before.learn_s()) / wall_s};
+  shares.other = std::max(0.0, 1 - shares.step - shares.infer - shares.wait - shares.learn);
+  return shares;
+}
+
+Measurement measure(Trainer& trainer, double seconds) {
+  trainer.iterate();  // memory is touched, threads and workers are up
+  const int64_t steps_before = trainer.progress().steps;
+  const double cpu_before = trainer.cpu_seconds();
+  const Timing before = trainer.timing();
+  const uint64_t start = now_ns();
+  const Deadline deadline = Deadline::after(seconds);
+  do {
+    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    trainer.iterate();
+  } while (!deadline.passed());
+  const double wall_s = static_cast<double>(now_ns() - start) * 1e-9;
+  const auto steps = static_cast<double>(trainer.progress().steps - steps_before);
+  return {.steps_per_s = steps / wall_s,
+          .cores = (trainer.cpu_seconds() - cpu_before) / wall_s,
+          .shares = shares_between(before, trainer.timing(), wall_s)};
+}
+
+Line line_of(const Program& program, const ScalingArguments& arguments, const Config& common,
+             int num_envs) {
+  Config config = common;
+  const int most = std::ranges::max(arguments.num_envs);
+  const int64_t rows = config.get_integer("n_steps") * most;
+  config.set("num_envs", std::to_string(num_envs));
+  config.set("n_steps", std::to_string(std::max<int64_t>(1, rows / num_envs)));
+  if (!arguments.backend.empty()) config.set("backend", arguments.backend);
+  config.set("workers", std::to_string(std::min(arguments.workers, num_envs)));
+  config.set("threads", std::to_string(arguments.threads));
+  config.set("seed", std::to_string(arguments.seed));
+  config.set("total_timesteps", "1000000000000000");  // nothing but the clock ends it
+  return {.run = RunConfig(env_of(program.registry, config), config, program.algorithms)};
+}
+
+// In turns, so that what else the machine does meets all of them.
+void measure_all(std::vector<Line>& lines, const ScalingArguments& arguments) {
+  const Activity measuring("measuring");
+  for (int repeat = 0; repeat < arguments.repeats; ++repeat) {
+    for (Line& line : lines) {
+      Trainer trainer(line.run);
+      line.all.push_back(measure(trainer, arguments.seconds));
+      line.shape = trainer.shape();
+    }
+  }
+  for (Line& line : lines) std::ranges::sort(line.all, {}, &Measurement::steps_per_s);
+}
+
+void print_json(const std::vector<Line>& lines, const ScalingArguments& arguments) {
+  Json table = Json::array();
+  for (const Line& line : lines) {
+    const Measurement& median = line.median();
+    Json all = Json::array();
+    for (const Measurement& each : line.all) all.push_back(each.steps_per_s);
+    table.push_back({{"num_envs", line.shape.num_envs},
+                     {"n_steps", line.run.n_steps},
+                     {"workers", line.shape.workers},
+                     {"threads", line.shape.threads},
+                     {"steps_per_s", median.steps_per_s},
+                     {"all_steps_per_s", all},
+                     {"speedup", median.steps_per_s / lines[0].median().steps_per_s},
+                     {"cores_used", median.cores},
+                     {"step", median.shares.step},
+                     {"infer", median.shares.infer},
+                     {"wait", median.shares.wait},
+                     {"learn", median.shares.learn},
+                     {"other", median.shares.other}});
+  }
+  const Json whole = {{"env", lines[0].run.type.name},
+                      {"backend", lines[0].shape.backend},
+                      {"seconds", arguments.seconds},
+                      {"repeats", arguments.repeats},
+                      {"cpu", cpu_model()},
+                      {"cores", cpu_count()},
+                      {"lines", table}};
+  display_data(whole.dump() + "\n");
+}
+
+void print_table(const std::vector<Line>& lines, const ScalingArguments& arguments) {
+  const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
+  const bool processes = lines[0].shape.backend == "processes";
+  std::vector<std::vector<std::string>> rows = {{"envs", processes ? "workers" : "threads",
+                                                 "steps/s", "speed-up", "cores", "step", "infer",
+                                                 "wait", "learn", "other"}};
+  for (const Line& line : lines) {
+    const Measurement& median = line.median();
+    const Shares& shares = median.shares;
+    rows.push_back({std::to_string(line.shape.num_envs),
+                    std::to_string(processes ? line.shape.workers : line.shape.threads),
+                    rate(median.steps_per_s),
+                    fmt::format("{:.2f}", median.steps_per_s / lines[0].median().steps_per_s),
+                    fmt::format("{:.2f}", median.cores), percent(shares.step),
+                    percent(shares.infer), percent(shares.wait), percent(shares.learn),
+                    percent(shares.other)});
+  }
+  display(fmt::format("{}, {} back end, {} rows an update, medians of {}, on {} x {}\n",
+                      lines[0].run.type.name, lines[0].shape.backend,
+                      lines[0].run.n_steps * lines[0].run.vec.num_envs, arguments.repeats,
+                      cpu_count(), cpu_model()));
+  display(text_table(rows, terminal_width(Stream::kOut)));
+}
+
+void bench_scaling(const Program& program, const ScalingArguments& arguments) {
+  find_named(program.registry, arguments.env);  // it may be Python code
+  const Config common = load_run_config(program.registry, arguments.env, true, arguments.overrides,
+                                        program.algorithms);
+  std::vector<Line> lines;
+  for (const int num_envs : arguments.num_envs) {
+    lines.push_back(line_of(program, arguments, common, num_envs));
+  }
+  measure_all(lines, arguments);
+  if (arguments.json) {
+    print_json(lines, arguments);
+  } else {
+    print_table(lines, arguments);
+  }
+}
+
+}  // namespace
+
+void add_bench_scaling_command(Command& bench, Program& program) {
+  Command& command = bench.add("scaling", "training steps with more and more environments");
+  auto state = std::make_shared<ScalingArguments>();
+  command
+      .option("env", state->env,
+              "environment ('flotilla list' shows all), gym:ID or py:MODULE:NAME")
+      .required();
+  command.option("overrides", state->overrides, "key=value settings, the same for all lines");
+  command.option("--num-envs,--n-envs", state->num_envs, "how many, in turn (default 1,4,8,16)")
+      .range(1, kMaxEnvs)
+      .comma_separated();
+  command
+      .option("--backend", state->backend,
+              "where environments are stepped (default: threads; processes for Python)")
+      .choices({"serial", "threads", "processes"});
+  command
+      .option("--workers,--num-workers", state->workers,
+              "workers of the processes back end; 0: one per CPU")
+      .range(0, 1024);
+  command.option("--threads", state->threads, "threads of the learner; 0: one per CPU")
+      .range(0, 1024);
+  command.option("--repeats", state->repeats, "measurements of each line (default 3)")
+      .range(1, 1000);
+  command.option("--seconds", state->seconds, "length of a measurement (default 2)")
+      .range(0.001, 86400.0);
+  command.option("--seed", state->seed, "of everything that is drawn").range(int64_t{0}, INT64_MAX);
+  add_python_option(command);
+  command.flag("--json", state->json, "print one JSON object on stdout");
+  command.action([&program, state] { bench_scaling(program, *state); });
+}
+
+}  // namespace flotilla

@@ -1,0 +1,249 @@
+#include "flotilla/env/python_env.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include "flotilla/core/error.h"
+#include "flotilla/core/subprocess.h"
+#include "flotilla/core/system.h"
+#include "flotilla/core/terminal.h"
+#include "flotilla/core/text.h"
+
+namespace flotilla {
+namespace {
+
+constexpr const char* kGymnasium = "gym:";
+constexpr const char* kFactory = "py:";
+constexpr double kAnswerSeconds = 60;  // for imports and the making of one env
+constexpr const char* kHasPackage =
+    "import importlib.util, sys; sys.exit(importlib.util.find_spec('flotilla') is None)";
+
+bool has_package(const std::string& interpreter) {
+  try {
+    return run_to_end({interpreter, "-c", kHasPackage}, kAnswerSeconds).status == 0;
+  } catch (const Error&) {
+    return false;  // there is no such program
+  }
+}
+
+std::vector<std::string> candidates() {
+  if (!python_settings().interpreter.empty()) return {python_settings().interpreter};
+  if (const char* chosen = std::getenv("FLOTILLA_PYTHON"); chosen != nullptr && *chosen != '\0') {
+    return {chosen};
+  }
+  std::vector<std::string> found;
+  if (const char* active = std::getenv("VIRTUAL_ENV"); active != nullptr && *active != '\0') {
+    found.push_back(std::string(active) + "/bin/python");
+  }
+  found.emplace_back("python3");
+  return found;
+}
+
+std::string find_interpreter() {
+  const std::vector<std::string> all = candidates();
+  for (const std::string& each : all) {
+    if (has_package(each)) return each;
+  }
+  throw Error(ErrorCode::kUsage,
+              fmt::format("no Python with the package 'flotilla': {} has none; install it with "
+                          "'pip install .' or give another one by --python",
+                          fmt::join(all, " and ")));
+}
+
+// Whether the name says which code is imported.
+bool names_code(const std::string& name) {
+  return name.starts_with(kFactory) ||
+         name.find(':', std::string(kGymnasium).size()) != std::string::npos;
+}
+
+void require_permission(const std::string& name) {
+  const PythonSettings& settings = python_settings();
+  if (!names_code(name) || !settings.interpreter.empty() || settings.named.contains(name)) return;
+  throw Error(ErrorCode::kUsage, in_quotes(name) +
+                                     " is Python code that a file names: to run it, name it on the "
+                                     "command line as well, or give --python");
+}
+
+float bound(const Json& value, float infinite) {
+  return value.is_null() ? infinite : static_cast<float>(value.get<double>());
+}
+
+// Bounds; null stands for what has none.
+std::vector<float> bounds(const Json& values, float infinite) {
+  std::vector<float> result;
+  for (const Json& value : values) result.push_back(bound(value, infinite));
+  return result;
+}
+
+ObsSpace obs_space(const Json& json) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  return {.type = json["type"].text() == "uint8" ? ObsType::kUint8 : ObsType::kFloat32,
+          .shape = json["shape"].get<std::vector<int>>(),
+          .low = bounds(json["low"], -kInfinity),
+          .high = bounds(json["high"], kInfinity)};
+}
+
+ActionSpace action_space(const Json& json) {
+  const std::string& kind = json["kind"].text();
+  if (kind == "box") return ActionSpace::box(bounds(json["low"], 0), bounds(json["high"], 0));
+  const auto choices = json["choices"].get<std::vector<int>>();
+  return kind == "discrete" ? ActionSpace::discrete(choices.at(0))
+                            : ActionSpace::multi_discrete(choices);
+}
+
+// Knows what the envs look like and how they lie in the slots; who steps them is elsewhere.
+template <class State>
+class RemoteLoop final : public EnvLoop {
+ public:
+  explicit RemoteLoop(EnvSpec spec) : EnvLoop(std::move(spec)) {}
+
+  size_t slot_bytes() const override { return sizeof(SlotOf<State>); }
+  bool is_remote() const override { return true; }
+  bool keeps_states() const override { return State::kCapacity > 0; }
+  EnvMemory* memory() const override { return nullptr; }
+  bool valid_state(const std::byte* slot) const override {
+    if constexpr (State::kCapacity > 0) {
+      return reinterpret_cast<const SlotOf<State>*>(slot)->state.size <= State::kCapacity;
+    }
+    return true;
+  }
+
+  // VecOptions::validate_for() lets nobody call these.
+  void reset(Span, const LoopCall&) const noexcept override {}
+  void step(Span, const LoopCall&) const noexcept override {}
+  void restore(Span, const LoopCall&) const noexcept override {}
+  std::unique_ptr<LoopStage> make_stage(ThreadPool&) const override { return nullptr; }
+  void prepare(Span, const LoopCall&) const noexcept override {}
+  void observe(Span, const std::byte*, const StepView&) const override {
+    throw Error(ErrorCode::kInternal, "the observations of '" + spec_.name + "' are in workers");
+  }
+};
+
+// One name, and what its interpreter said of it so far.
+class PythonSource {
+ public:
+  explicit PythonSource(std::string name)
+      : name_(std::move(name)), interpreter_(find_interpreter()) {}
+
+  const std::string& name() const { return name_; }
+  const std::string& interpreter() const { return interpreter_; }
+
+  std::vector<std::string> command(const std::vector<std::string>& settings, bool describe) const {
+    std::vector<std::string> words = {interpreter_, "-m", "flotilla.worker"};
+    if (describe) words.emplace_back("--describe");
+    words.push_back(name_);
+    words.insert(words.end(), settings.begin(), settings.end());
+    return words;
+  }
+
+  // With the keys of the env, and the spec it has with these settings, or why it has none.
+  const Json& answer(const std::vector<std::string>& settings) {
+    const auto known = answers_.find(settings);
+    return known != answers_.end() ? known->second
+                                   : answers_.emplace(settings, ask(settings)).first->second;
+  }
+
+  // Says the traceback, and throws.
+  [[noreturn]] void fail(const Json& answer) const {
+    if (const Json* traceback = answer.find("traceback"); traceback != nullptr) {
+      say(traceback->text());
+    }
+    throw Error(ErrorCode::kUsage, fmt::format("{} cannot be made by {}: {}", in_quotes(name_),
+                                               interpreter_, answer["error"].text()));
+  }
+
+ private:
+  Json ask(const std::vector<std::string>& settings) const {
+    const Ended ended = run_to_end(command(settings, true), kAnswerSeconds);
+    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    const std::optional<Json> json = Json::try_parse(ended.output);
+    if (json && json->is_object() && (json->contains("error") || json->contains("env"))) {
+      return *json;
+    }
+    const std::string how = ended.timed_out
+                                ? fmt::format("gave no answer within {} s", kAnswerSeconds)
+                            : ended.status < 0 ? std::string("was killed by a signal")
+                                               : fmt::format("exited with status {}", ended.status);
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{} cannot be made: {} {}", in_quotes(name_), interpreter_, how));
+  }
+
+  const std::string name_, interpreter_;
+  std::map<std::vector<std::string>, Json> answers_;
+};
+
+// "key=value" of all that is not left at its default.
+std::vector<std::string> settings_of(const Config& config) {
+  std::vector<std::string> settings;
+  for (const Key& key : config.schema().keys()) {
+    const std::string& text = config.get_text(key.name);
+    if (text != std::get<std::string>(key.default_value)) settings.push_back(key.name + "=" + text);
+  }
+  return settings;
+}
+
+Schema schema_of(const Json& keys) {
+  Schema schema;
+  for (const Json& key : keys) {
+    schema.text(key["name"].text(), key["default"].text(), key["help"].text());
+  }
+  return schema;
+}
+
+std::unique_ptr<EnvLoop> make_remote_loop(PythonSource& source, const Config& config,
+                                          int time_limit) {
+  const Json& answer = source.answer(settings_of(config));
+  if (!answer.contains("env")) source.fail(answer);
+  const auto description = PythonDescription::from(answer["env"], source.name(), time_limit);
+  if (description.keeps_states) {
+    return std::make_unique<RemoteLoop<PythonState<kPythonStateBytes>>>(description.spec);
+  }
+  return std::make_unique<RemoteLoop<PythonState<0>>>(description.spec);
+}
+
+}  // namespace
+
+bool is_python_env(const std::string& name) {
+  return name.starts_with(kGymnasium) || name.starts_with(kFactory);
+}
+
+PythonSettings& python_settings() {
+  static PythonSettings settings;
+  return settings;
+}
+
+PythonDescription PythonDescription::from(const Json& json, const std::string& name,
+                                          int time_limit) {
+  PythonDescription result;
+  result.spec.name = name;
+  result.spec.obs = obs_space(json["obs"]);
+  result.spec.action = action_space(json["action"]);
+  result.spec.has_mask = json["has_mask"].get<bool>();
+  result.spec.time_limit = time_limit;
+  result.spec.validate();
+  result.keeps_states = json["state_bytes"].get<uint64_t>() > 0;
+  return result;
+}
+
+EnvType python_env_type(const std::string& name) {
+  require_permission(name);
+  const auto source = std::make_shared<PythonSource>(name);
+  const Json& answer = source->answer({});
+  if (!answer.contains("keys")) source->fail(answer);
+  return {
+      .name = name,
+      .summary = "Python code, run by " + source->interpreter(),
+      .schema = schema_of(answer["keys"]),
+      .make_loop = [source](
+                       const Config& config,
+                       int time_limit) { return make_remote_loop(*source, config, time_limit); },
+      .worker_command =
+          [source](const Config& config) { return source->command(settings_of(config), false); }};
+}
+
+}  // namespace flotilla

@@ -1,0 +1,70 @@
+"""A policy as a module of torch. Needs torch: pip install 'flotilla[torch]'."""
+
+from typing import Any
+
+import numpy as np
+
+try:
+    import torch
+except ImportError as error:
+    raise ImportError("torch_module() needs torch: pip install 'flotilla[torch]'") from error
+
+
+class PolicyModule(torch.nn.Module):
+    """Actor and critic. `forward(obs)` gives logits, or the means of a box, and values.
+
+    The names in its `state_dict` are those in the policy file.
+    """
+
+    def __init__(self, facts: dict[str, Any], tensors: dict[str, np.ndarray]):
+        super().__init__()
+        self.facts = facts
+        self._activation = torch.relu if facts["activation"] == "relu" else torch.tanh
+        for part in ("trunk", "actor", "critic"):
+            layers = torch.nn.ModuleList()
+            while f"{part}.{len(layers)}.weight" in tensors:
+                layers.append(_linear(tensors, f"{part}.{len(layers)}"))
+            setattr(self, part, layers)
+        if "log_std" in tensors:
+            self.log_std = torch.nn.Parameter(torch.tensor(tensors["log_std"]))
+        if facts["normalise_obs"]:
+            self.register_buffer("mean", torch.tensor(tensors["obs_normaliser.mean"]), False)
+            self.register_buffer("scale", torch.tensor(tensors["obs_normaliser.scale"]), False)
+
+    def forward(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = obs.to(torch.float32).reshape(-1, self.facts["inputs"])
+        if self.facts["normalise_obs"]:
+            clip = self.facts["obs_clip"]
+            x = ((x - self.mean) * self.scale).clamp(-clip, clip)
+        for layer in self.trunk:
+            x = self._activation(layer(x))
+        return self._through(self.actor, x), self._through(self.critic, x)[:, 0]
+
+    def log_probs(self, obs: torch.Tensor, mask: torch.Tensor | None = None) -> list[torch.Tensor]:
+        """The log-probabilities of all choices, for each dimension of an action."""
+        logits, _ = self(obs)
+        if mask is not None:
+            logits = logits.masked_fill(mask.reshape(logits.shape) == 0, -1e30)
+        return [part.log_softmax(-1) for part in logits.split(self.facts["action_choices"], -1)]
+
+    def predict(self, obs: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """The likeliest choices, or the means of a box within its bounds."""
+        if self.facts["action_kind"] != "box":
+            return torch.stack([part.argmax(-1) for part in self.log_probs(obs, mask)], -1)
+        mean, _ = self(obs)
+        low, high = (torch.tensor(self.facts[key]) for key in ("action_low", "action_high"))
+        if self.facts["squash"]:
+            mean = low + (mean.tanh() + 1) * 0.5 * (high - low)
+        return mean.clamp(low, high)
+
+    def _through(self, layers: torch.nn.ModuleList, x: torch.Tensor) -> torch.Tensor:
+        for layer in layers[:-1]:
+            x = self._activation(layer(x))
+        return layers[-1](x)
+
+
+def _linear(tensors: dict[str, np.ndarray], name: str) -> torch.nn.Linear:
+    weight, bias = (torch.tensor(tensors[f"{name}.{part}"]) for part in ("weight", "bias"))
+    layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
+    layer.load_state_dict({"weight": weight, "bias": bias})
+    return layer

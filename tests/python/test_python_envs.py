@@ -1,0 +1,405 @@
+#!/usr/bin/env python3
+"""Python environments in Flotilla's workers: spaces, seeds, masks, failures, resume, and nothing left behind.
+
+    python3 tests/python/test_python_envs.py --root . --binary build/release/flotilla \
+        --native build/release/src/python/_native.*.so
+    python3 tests/python/test_python_envs.py ... --faults 200        # the long way
+
+Without --native, the Python that runs the test (FLOTILLA_TEST_PYTHON names another one) must have the package
+installed. Exit status: 0 ok, 1 not, 77 skipped: Gymnasium cannot be had.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import packages
+
+packages.use_test_python()
+
+HERE = pathlib.Path(__file__).resolve().parent
+TIMEOUT_S = 300
+NEEDED = {"numpy": "numpy", "cloudpickle": "cloudpickle", "typing_extensions": "typing-extensions",
+          "farama_notifications": "Farama-Notifications", "gymnasium": "gymnasium"}
+ARGS = None
+
+
+def session_of(pid):
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[3])
+
+
+def left_behind(session):
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and session_of(pid) == session]
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="python_envs."))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.shared = set(os.listdir("/dev/shm"))
+
+    def run_(self, *arguments, status=0, **environment):
+        """A command of its own session, of which nothing may be left when it has ended."""
+        with subprocess.Popen([str(each) for each in arguments], cwd=self.folder, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, errors="replace",
+                              stdin=subprocess.DEVNULL, start_new_session=True,
+                              env=dict(os.environ, **environment)) as process:
+            out, errors = process.communicate(timeout=TIMEOUT_S + 10 * ARGS.faults)
+        self.assertEqual(process.returncode, status, f"{arguments}\n{out}\n{errors}")
+        self.assertEqual(left_behind(process.pid), [], arguments)
+        self.assertEqual(set(os.listdir("/dev/shm")) - self.shared, set())
+        return out, errors
+
+    def flotilla(self, *arguments, status=0, **environment):
+        return self.run_(ARGS.binary, *arguments, status=status, **environment)
+
+    def bench(self, *arguments, status=0):
+        """1000 steps and some more, under random actions."""
+        out, errors = self.flotilla("bench", "env", *arguments, "--seconds", "0.01", "--json",
+                                    status=status)
+        return (json.loads(out) if out else None), errors
+
+    def train(self, *arguments, status=0):
+        out, errors = self.flotilla("train", *arguments, "--json", "eval.episodes=0",
+                                    "net.hidden=16", status=status)
+        return (json.loads(out) if out else None), errors
+
+
+def describe(env, *settings):
+    done = subprocess.run([sys.executable, "-m", "flotilla.worker", "--describe", env, *settings],
+                          capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    return json.loads(done.stdout)
+
+
+class Spaces(unittest.TestCase):
+    """What the package makes of a space, against Gymnasium's own flattening."""
+
+    def test_observations(self):
+        import gymnasium
+        import numpy as np
+        import python_envs
+        from flotilla.worker import EnvError, Observations
+        flattened = 0
+        for name, space in python_envs.SPACES.items():
+            if name in ("text", "sequence"):
+                with self.assertRaisesRegex(EnvError, "cannot be flattened: Box, Discrete, Multi"):
+                    Observations(space, gymnasium.spaces)
+                continue
+            space.seed(3)
+            ours = Observations(space, gymnasium.spaces)
+            flat = gymnasium.spaces.flatten_space(space)
+            self.assertEqual(ours.part.size, flat.shape[0], name)
+            for value, bound in zip(ours.part.low + ours.part.high,
+                                    np.concatenate([flat.low, flat.high]).tolist()):
+                self.assertEqual(value, bound if np.isfinite(bound) else None, name)
+            for _ in range(20):
+                value = space.sample()
+                expected = gymnasium.spaces.flatten(space, value)
+                np.testing.assert_array_equal(ours.flat(value), expected.astype(ours.dtype))
+                flattened += 1
+        self.assertEqual(flattened, 9 * 20)
+
+    def test_shapes_and_types(self):
+        import gymnasium
+        import python_envs
+        from flotilla.worker import Observations
+        facts = {name: Observations(python_envs.SPACES[name], gymnasium.spaces)
+                 for name in ("box", "image", "scalar", "box64", "dict")}
+        self.assertEqual({name: (str(each.dtype), each.shape, each.as_is)
+                          for name, each in facts.items()},
+                         {"box": ("float32", (2, 3), True), "image": ("uint8", (4, 4, 3), True),
+                          "scalar": ("float32", (1,), False), "box64": ("float32", (2,), False),
+                          "dict": ("float32", (9,), False)})
+
+    def test_actions(self):
+        import gymnasium
+        import numpy as np
+        import python_envs
+        from flotilla.worker import Actions, EnvError
+        refused = {"endless": "no finite bounds", "integers": "use MultiDiscrete",
+                   "mixed": "mixes numbers and choices"}
+        for name, space in python_envs.ACTIONS.items():
+            if name in refused:
+                with self.assertRaisesRegex(EnvError, refused[name]):
+                    Actions(space, gymnasium.spaces)
+                continue
+            ours = Actions(space, gymnasium.spaces)
+            draw = np.random.default_rng(5)
+            for _ in range(20):
+                row = (draw.uniform(ours.low, ours.high).astype(np.float32) if ours.is_box
+                       else np.array([draw.integers(n) for n in ours.choices], np.int32))
+                self.assertTrue(space.contains(ours.decoded(row)), (name, ours.decoded(row)))
+        ours = Actions(python_envs.ACTIONS["tuple"], gymnasium.spaces)
+        self.assertEqual(ours.choices, [3, 2, 2])
+        value = ours.decoded(np.array([2, 0, 1], np.int32))
+        self.assertEqual((value[0], value[1].tolist()), (3, [0, 1]))
+
+    def test_a_value_outside_of_its_space(self):
+        import gymnasium
+        import numpy as np
+        import python_envs
+        from flotilla.worker import EnvError, Observations
+        wrong = {"box": [(np.zeros((3, 2), np.float32), "shape"), (np.zeros((2, 3)), "dtype float64"),
+                         ([0] * 6, "is a list"), (np.full((2, 3), np.nan, np.float32), "not finite")],
+                 "discrete": [(1, "not in Discrete"), (7, "not in Discrete"), (2.5, "not in")],
+                 "multi": [(np.array([3, 0]), "not in Multi"), (np.array([1]), "not in Multi")],
+                 "binary": [(np.array([0, 2, 0]), "not in Multi")],
+                 "tuple": [((1,), "expected a tuple of 2"), ([1, 2], "is a list")],
+                 "dict": [({"a": np.zeros(2)}, r"keys \['a'\]"), (3, "has a int")]}
+        for name, values in wrong.items():
+            ours = Observations(python_envs.SPACES[name], gymnasium.spaces)
+            for value, message in values:
+                with self.assertRaisesRegex(EnvError, message):
+                    ours.flat(value)
+
+
+class Describing(Case):
+    def test_the_answer(self):
+        answer = describe("py:python_envs:Walk", "length=9")
+        self.assertEqual(answer["env"]["action"], {"kind": "discrete", "choices": [3]})
+        self.assertEqual(answer["env"]["obs"]["shape"], [3])
+        self.assertEqual((answer["env"]["has_mask"], answer["env"]["state_bytes"]), (False, 0))
+        self.assertEqual([(key["name"], key["default"]) for key in answer["keys"]],
+                         [("length", "20"), ("log", ""), ("kwargs", "")])
+        self.assertGreater(describe("py:python_envs:Kept")["env"]["state_bytes"], 12)
+        gym = describe("gym:CartPole-v1")
+        self.assertEqual({key["name"]: key["default"] for key in gym["keys"]},
+                         {"sutton_barto_reward": "false", "render_mode": "",
+                          "max_episode_steps": "500", "kwargs": ""})
+
+    def test_what_cannot_be_made(self):
+        for env, message in (
+                ("py:broken_module:make", "ModuleNotFoundError: No module named 'no_such_module_anywhere'"
+                                          " (broken_module.py:3 in <module>)"),
+                ("py:no_such_module_at_all:make", "ModuleNotFoundError: No module named"),
+                ("py:python_envs:missing", "module python_envs has no missing"),
+                ("py:python_envs:NOT_CALLABLE", "python_envs.NOT_CALLABLE is a int: it cannot be called"),
+                ("py:python_envs:raising", "RuntimeError: cannot be made (python_envs.py:"),
+                ("py:python_envs:leaving", "exited with status 9"),
+                ("py:python_envs:nothing", "it is a int without reset()"),
+                ("py:python_envs:BadReset", "reset() must return (observation, info)"),
+                ("py:python_envs", "expected py:MODULE:NAME"),
+                ("gym:NoSuchEnv-v7", "NoSuchEnv")):
+            _, errors = self.flotilla("train", env, status=2)
+            self.assertIn(message, errors)
+            self.assertEqual(errors.count("\nflotilla: ") + errors.startswith("flotilla: "), 1, errors)
+        for settings, message in ((["obs=text"], "cannot be flattened"),
+                                  (["action=endless"], "no finite bounds")):
+            _, errors = self.flotilla("train", "py:python_envs:Any", *settings, status=2)
+            self.assertIn(message, errors)
+        self.assertIn("Traceback", self.flotilla("train", "py:python_envs:raising", status=2)[1])
+
+    def test_settings(self):
+        _, errors = self.flotilla("train", "py:python_envs:Walk", "lenth=3", status=2)
+        self.assertIn("did you mean 'length'", errors)
+        _, errors = self.flotilla("train", "py:python_envs:anything", "env.kwargs=5", status=2)
+        self.assertIn("expected a JSON object", errors)
+        out, _ = self.flotilla("list", "py:python_envs:Walk")
+        self.assertIn("length", out)
+        for backend in ("serial", "threads"):
+            _, errors = self.flotilla("train", "py:python_envs:Walk", "--backend", backend, status=2)
+            self.assertIn("backend: expected processes", errors)
+
+    def test_which_python(self):
+        _, errors = self.flotilla("train", "py:python_envs:Walk", "--python", "/no/such/python",
+                                  status=2)
+        self.assertIn("no Python with the package 'flotilla': /no/such/python has none", errors)
+
+    def test_a_file_does_not_choose_code(self):
+        (self.folder / "run.yaml").write_text("env: {name: 'py:python_envs:Walk'}\nnum_envs: 2\n"
+                                              "iterations: 1\nn_steps: 8\n")
+        _, errors = self.flotilla("train", "run.yaml", status=2)
+        self.assertIn("is Python code that a file names", errors)
+        self.train("run.yaml", "--python", sys.executable)
+
+
+class Stepping(Case):
+    def test_every_space(self):
+        for action in ("discrete", "multi", "binary", "box", "box64", "tuple", "dict"):
+            obs = {"discrete": "dict", "multi": "image", "binary": "tuple", "box": "box64",
+                   "box64": "discrete", "tuple": "multi", "dict": "scalar"}[action]
+            self.bench("py:python_envs:Any", f"obs={obs}", f"action={action}", "--num-envs", "2")
+
+    def test_seeds(self):
+        log = self.folder / "log"
+        summary, _ = self.train("py:python_envs:Walk", f"log={log}", "--n-envs", "5", "--workers",
+                                "2", "--seed", "40", "--iterations", "1", "n_steps=30")
+        self.assertEqual((summary["steps"], summary["backend"]), (150, "processes"))
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        first = [line["seed"] for line in lines if line["seed"] not in (None, 0)]  # 0: to look at it
+        self.assertEqual(sorted(first), [40, 41, 42, 43, 44])
+        self.assertEqual(sum(line["seed"] is None for line in lines), 5)
+
+    def test_the_same_with_any_number_of_workers(self):
+        for env in ("py:python_envs:Walk", "py:python_envs:Kept"):
+            hashes = {self.train(env, "--n-envs", "6", "--workers", workers, "--iterations", "4",
+                                 "n_steps=32", "--seed", "3")[0]["params_sha256"]
+                      for workers in (1, 2, 3)}
+            self.assertEqual(len(hashes), 1, env)
+
+    def test_ends_are_kept_apart(self):
+        # Every third episode is cut, each after 20 steps.
+        out, _ = self.bench("py:python_envs:Walk", "--num-envs", "2", "--seed", "1")
+        again, _ = self.bench("py:python_envs:Walk", "--num-envs", "2", "--seed", "1", "--groups",
+                              "2", "--workers", "2")
+        self.assertEqual(out["trajectory_sha256"], again["trajectory_sha256"])
+        short, _ = self.bench("py:python_envs:Walk", "length=10", "--num-envs", "2", "--seed", "1")
+        self.assertNotEqual(out["trajectory_sha256"], short["trajectory_sha256"])
+
+    def test_masks(self):
+        for how in ("method", "info"):
+            for multi in ("false", "true"):
+                summary, _ = self.train("py:python_envs:Masked", f"how={how}", f"multi={multi}",
+                                        "--n-envs", "4", "--iterations", "2", "n_steps=64")
+                self.assertEqual(summary["env_failures"], 0)
+        _, errors = self.train("py:python_envs:Masked", "how=none", status=2)
+        self.assertIn("the action mask allows no choice", errors)
+
+    def test_prints_go_to_stderr(self):
+        for out, errors in (self.flotilla("bench", "env", "py:python_envs:Faulty", "fault=print",
+                                          "--seconds", "0.01", "--json"),):
+            self.assertEqual(json.loads(out)["failures"], 0)
+            self.assertIn("garbage {", errors)
+
+
+class Failing(Case):
+    def test_one_clear_error(self):
+        for fault, message in (
+                ("raise", "threw: ValueError: on purpose (python_envs.py:"),
+                ("system_exit", "threw: SystemExit: 7 (python_envs.py:"),
+                ("exit", "worker exited with status 7"),
+                ("kill", "worker killed by signal 9 (SIGKILL) from outside"),
+                ("hang", "hung for 3 s"),
+                ("shape", "the observation has shape (2,), its space says (3,)"),
+                ("dtype", "the observation has dtype float64, its space says float32"),
+                ("list", "the observation is a list"),
+                ("nan", "the observation is nan at element 0"),
+                ("reward", "the reward is a str, expected a number"),
+                ("reward_nan", "the reward is nan"),
+                ("flag", "terminated is a int, expected a bool"),
+                ("four", "step() returned 4 values, expected (observation, reward, ")):
+            _, errors = self.bench("py:python_envs:Faulty", f"fault={fault}", "at=5", "--seed", "9",
+                                   "--num-envs", "2", "--workers", "1", "--step-timeout-s", "3",
+                                   status=3)
+            line = errors.splitlines()[-1]
+            self.assertIn(f"flotilla: env 0 of 'py:python_envs:Faulty' failed in step: ", line)
+            self.assertIn(message, line)
+            self.assertIn("seed=9, episode=0, step=4, action=", line)
+            if fault == "raise":
+                self.assertIn("py:python_envs:Faulty: env 0 failed in step\nTraceback ", errors)
+                self.assertIn("ValueError: on purpose\n", errors)
+
+    def test_a_slow_start_is_no_hang(self):
+        out, _ = self.bench("py:python_envs:SlowStart", "--step-timeout-s", "3")
+        self.assertEqual(out["failures"], 0)
+
+    def test_drop_and_restart(self):
+        log = self.folder / "log"
+        for policy, failures in (("drop", 1), ("restart", 1)):
+            log.write_text("")
+            out, errors = self.bench("py:python_envs:Faulty", f"log={log}", "--num-envs", "4",
+                                     "--workers", "2", "--on-env-failure", policy)
+            self.assertEqual(out["failures"], failures)
+            self.assertIn("ValueError: on purpose", errors)
+            self.assertNotIn("replay it with", errors)
+
+    def test_faults_of_all_kinds(self):
+        log = self.folder / "log"
+        steps = 400 * max(ARGS.faults, 5)
+        summary, errors = self.train(
+            "py:python_envs:Faulty", "fault=random", f"log={log}", f"most={ARGS.faults}", "chance=0.7",
+            "--n-envs", "8", "--workers", "4", "--on-env-failure", "restart", "--restart-budget",
+            "100000", "--step-timeout-s", "3", "--steps", steps, "n_steps=32", "--seed", "11")
+        faults = [json.loads(line)["fault"] for line in log.read_text().splitlines()]
+        self.assertGreaterEqual(summary["steps"], steps)
+        self.assertGreaterEqual(len(faults), ARGS.faults)
+        self.assertGreaterEqual(summary["env_failures"], len(faults))
+        self.assertNotIn("Error:", errors.splitlines()[-1])
+        print(f"{len(faults)} faults: { {kind: faults.count(kind) for kind in sorted(set(faults))} }")
+
+
+class Resuming(Case):
+    SETTINGS = ["--n-envs", "4", "--workers", "2", "--iterations", "6", "n_steps=33", "--seed", "5",
+                "--save-freq", "132", "checkpoint.keep=9", "net.hidden=16", "eval.episodes=0"]
+
+    def resumed(self, env):
+        """The parameters of a run, and of a copy that goes on from its third checkpoint."""
+        whole, errors = self.flotilla("train", env, *self.SETTINGS, "--out", "whole", "--json")
+        shutil.copytree(self.folder / "whole", self.folder / "copy")
+        out, again = self.flotilla("train", env, "--resume", "copy", "--from-step", "396", "--json",
+                                   "--workers", "1")
+        said = "cannot be saved: a resumed run begins new episodes"
+        self.assertEqual((said in errors, said in again), (env.endswith("Walk"),) * 2)
+        shutil.rmtree(self.folder / "whole")
+        shutil.rmtree(self.folder / "copy")
+        return json.loads(whole), json.loads(out)
+
+    def test_new_episodes(self):
+        whole, again = self.resumed("py:python_envs:Walk")
+        self.assertEqual((whole["steps"], again["steps"]), (792, 792))
+        # 33 steps are not a whole number of episodes.
+        self.assertNotEqual(whole["params_sha256"], again["params_sha256"])
+
+    def test_states_that_are_kept(self):
+        whole, again = self.resumed("py:python_envs:Kept")
+        self.assertEqual(whole["params_sha256"], again["params_sha256"])
+
+    def test_only_by_name(self):
+        self.flotilla("train", "py:python_envs:Walk", "--n-envs", "2", "--iterations", "1", "n_steps=8",
+                      "--out", "run", "eval.episodes=4")
+        _, errors = self.flotilla("train", "--resume", "run", "iterations=2", status=4)
+        self.assertIn("is Python code that a file names", errors)
+        _, errors = self.flotilla("eval", "run", "--episodes", "2", status=4)
+        self.assertIn("is Python code that a file names", errors)
+        out, _ = self.flotilla("eval", "run", "--episodes", "2", "--json", "--python", sys.executable)
+        self.assertEqual(json.loads(out)["mean_length"], 20)
+
+
+def assemble(native, folder):
+    """The package as an installation has it."""
+    package = pathlib.Path(folder) / "flotilla"
+    package.mkdir()
+    for file in (pathlib.Path(ARGS.root) / "src/python/flotilla").iterdir():
+        if file.is_file():
+            (package / file.name).symlink_to(file.resolve())
+    (package / pathlib.Path(native).name).symlink_to(pathlib.Path(native).resolve())
+    return str(folder)
+
+
+def main():
+    global ARGS
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", default=".")
+    parser.add_argument("--binary", required=True)
+    parser.add_argument("--native", help="the extension module, where the package is not installed")
+    parser.add_argument("--faults", type=int, default=4)
+    ARGS, rest = parser.parse_known_args()
+    ARGS.binary = os.path.abspath(ARGS.binary)
+    target = pathlib.Path(ARGS.root) / "build" / "test-packages" / f"gymnasium-py{sys.version_info[1]}"
+    packages.require(NEEDED, str(target.resolve()))
+    with tempfile.TemporaryDirectory(prefix="flotilla-package.") as folder:
+        paths = [str(HERE / "envs"), str(target.resolve())]
+        if ARGS.native:
+            paths.insert(0, assemble(ARGS.native, folder))
+        sys.path[:0] = paths
+        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+        os.environ["FLOTILLA_PYTHON"] = sys.executable
+        if not packages.found("flotilla._native"):
+            packages.skip("the package flotilla is not installed")
+        unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    main()
