@@ -24,6 +24,11 @@ class LoadedPolicy {
     const py::gil_scoped_release free;
     file_ = find_policy(path, checkpoint);
     policy_ = make_policy(file_);
+    if (policy_->spec().torso != Torso::kNone) {
+      throw Error(ErrorCode::kUsage, file_.tensors.origin +
+                                         ": a network with convolutions does not act from Python "
+                                         "yet; 'flotilla eval' plays it");
+    }
   }
 
   // Rows of observations, and masks for each of them or none.

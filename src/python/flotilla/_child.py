@@ -74,11 +74,16 @@ def main() -> None:
         return answers.get() == "1"
 
     try:
-        _tell(replies, {"path": _native.train(**request, callback=report)})
-    except _native.Error as error:
-        _tell(replies, {"error": type(error).__name__, "text": str(error), "status": error.status})
+        _tell(replies, _result(request, report))
     except (KeyboardInterrupt, BrokenPipeError):  # the parent asked for it, or is gone
         sys.exit(130)
+
+
+def _result(request: dict[str, Any], report: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    try:
+        return {"path": _native.train(**request, callback=report)}
+    except _native.Error as error:
+        return {"error": type(error).__name__, "text": str(error), "status": error.status}
 
 
 def _read_answers(answers: "queue.SimpleQueue[str]") -> None:
