@@ -8,6 +8,7 @@
 #include <string>
 
 #include "flotilla/command/program.h"
+#include "flotilla/env/spec.h"
 
 namespace flotilla::python {
 
@@ -19,6 +20,9 @@ void add_worker(pybind11::module_& module);
 
 // The shipped environments, recipes and algorithms.
 const Program& shipped_program();
+
+// Adds "action_kind", "action_choices", "action_low" and "action_high".
+void describe_actions(const ActionSpace& space, pybind11::dict& facts);
 
 // Does something that may take long: other threads of the interpreter run meanwhile, and Ctrl-C
 // ends it. Then KeyboardInterrupt has the text of the library's Error(kInterrupted).

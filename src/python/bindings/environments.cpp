@@ -43,12 +43,7 @@ py::dict describe(const EnvSpec& spec) {
   facts["obs_shape"] = py::tuple(py::cast(spec.obs.shape));
   facts["obs_low"] = spec.obs.low;
   facts["obs_high"] = spec.obs.high;
-  facts["action_kind"] = spec.action.is_box()                        ? "box"
-                         : spec.action.kind == ActionKind::kDiscrete ? "discrete"
-                                                                     : "multi_discrete";
-  facts["action_choices"] = spec.action.choices;
-  facts["action_low"] = spec.action.low;
-  facts["action_high"] = spec.action.high;
+  describe_actions(spec.action, facts);
   facts["masked"] = spec.masked();
   facts["time_limit"] = spec.time_limit;
   facts["metrics"] = spec.metrics;
@@ -483,6 +478,15 @@ std::vector<std::string> keys_of(const Schema& schema) {
 }
 
 }  // namespace
+
+void describe_actions(const ActionSpace& space, py::dict& facts) {
+  facts["action_kind"] = space.is_box()                        ? "box"
+                         : space.kind == ActionKind::kDiscrete ? "discrete"
+                                                               : "multi_discrete";
+  facts["action_choices"] = space.choices;
+  facts["action_low"] = space.low;
+  facts["action_high"] = space.high;
+}
 
 void add_environments(py::module_& module) {
   module.def("env_names", &env_names);

@@ -110,12 +110,7 @@ class LoadedPolicy {
     facts["path"] = py::bytes(file_.tensors.origin);
     facts["sampled"] = file_.origin.sampled;
     facts["inputs"] = network.inputs;
-    facts["action_kind"] = space().is_box()                        ? "box"
-                           : space().kind == ActionKind::kDiscrete ? "discrete"
-                                                                   : "multi_discrete";
-    facts["action_choices"] = space().choices;
-    facts["action_low"] = space().low;
-    facts["action_high"] = space().high;
+    describe_actions(space(), facts);
     facts["masked"] = network.has_mask;
     facts["hidden"] = network.hidden;
     facts["activation"] = network.activation == Activation::kRelu ? "relu" : "tanh";
