@@ -2,8 +2,9 @@
 """Builds the wheel, gives it the libraries it needs, installs it into an empty virtual environment,
 and runs the tests of this folder there.
 
-    run.py --root PROJECT --work FOLDER [--compiler CXX] [--sb3] [TEST...]
+    run.py --root PROJECT --work FOLDER [--compiler CXX] [--build build/release] [--sb3] [TEST...]
 
+--build: the layers are those that this folder has, instead of compiled once more.
 FOLDER keeps the environments from one run to the next. --sb3 also installs Stable-Baselines3 and
 torch, and runs what needs them. Exit status 77: pip does not find what this needs.
 """
@@ -61,8 +62,15 @@ def build_wheel(options):
     environment = {**os.environ, "PATH": path, "CXX": options.compiler}
     for folder in ("built", "wheels"):
         shutil.rmtree(options.work / folder, ignore_errors=True)
+    settings = []
+    if options.build:
+        installed = options.work / "installed"
+        shutil.rmtree(installed, ignore_errors=True)
+        run(["cmake", "--install", options.build, "--prefix", installed])
+        settings = ["-C", "cmake.source-dir=src/python", "-C", f"build-dir={options.work / 'module'}",
+                    "-C", f"cmake.define.flotilla_ROOT={installed}"]
     run([tools, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation",
-         "--disable-pip-version-check", "-w", options.work / "built", options.root],
+         "--disable-pip-version-check", "-w", options.work / "built", *settings, options.root],
         env=environment)
     (built,) = (options.work / "built").glob("*.whl")
     run([tools, "-m", "auditwheel", "repair", "-w", options.work / "wheels", built],
@@ -84,6 +92,7 @@ def main():
     parser.add_argument("--root", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--compiler", default="c++")
+    parser.add_argument("--build", type=Path)
     parser.add_argument("--sb3", action="store_true")
     parser.add_argument("tests", nargs="*")
     options = parser.parse_args()
