@@ -73,7 +73,8 @@ void print_recipe(const Recipe& recipe) {
 // A name may be that of a recipe, of an environment, or of both.
 void print_one(const Registry& registry, const std::string& name, bool keys) {
   const Recipe* recipe = registry.find_recipe(name);
-  const EnvType& type = find_named(registry, recipe != nullptr ? env_name(*recipe) : name);
+  const std::string env = recipe != nullptr ? env_name(*recipe) : name;
+  const EnvType& type = find_named(registry, env);
   if (keys) {
     display(RunConfig::schema(type).help(help_width()));
     return;
