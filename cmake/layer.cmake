@@ -30,8 +30,8 @@ if(FLOTILLA_SANITIZE)
   endif()
 endif()
 
-# For code that is not hot: half the time to compile, under the sanitizers a third.
-set(FLOTILLA_COLD_FLAGS $<$<CONFIG:Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-O0>)
+# For code that is not hot: half the time to compile.
+set(FLOTILLA_COLD_FLAGS $<$<CONFIG:Release>:-O1>)
 # g++ takes precompiled headers for files that differ in -O, but not in this, which -O2 brings on x86.
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-munroll-only-small-loops FLOTILLA_UNROLLS_SMALL_LOOPS)
@@ -48,12 +48,24 @@ function(flotilla_expose target folder)
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
 
+# For the files of src/FOLDER that match these patterns.
+macro(flotilla_flags_of folder flags)
+  foreach(pattern ${ARGN})
+    file(GLOB files ${PROJECT_SOURCE_DIR}/src/${folder}/${pattern})
+    if(NOT files)
+      message(FATAL_ERROR "flotilla_layer(${folder}): there is no ${pattern}")
+    endif()
+    set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${flags}")
+  endforeach()
+endmacro()
+
 # flotilla_layer(FOLDER LINK ... [WITHOUT folders in it that are targets of their own]
 #                [COLD files in it that read settings and files, describe or draw]
+#                [HOT files that compute so much that they are optimised under a sanitizer, too]
 #                [TEMPLATES files that are mostly those of a large library: not ours to check])
 # The target of domains/NAME is flotilla_NAME: the last folder gives the name. Commands are cold.
 function(flotilla_layer folder)
-  cmake_parse_arguments(ARG "" "" "LINK;WITHOUT;COLD;TEMPLATES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "LINK;WITHOUT;COLD;HOT;TEMPLATES" ${ARGN})
   get_filename_component(name ${folder} NAME)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
   foreach(other ${ARG_WITHOUT})
@@ -62,13 +74,10 @@ function(flotilla_layer folder)
   add_library(flotilla_${name} STATIC ${sources})
   list(FILTER sources INCLUDE REGEX "/commands(/.*)?\\.cpp$")
   set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${FLOTILLA_COLD_FLAGS}")
-  foreach(pattern ${ARG_COLD})
-    file(GLOB cold ${PROJECT_SOURCE_DIR}/src/${folder}/${pattern})
-    if(NOT cold)
-      message(FATAL_ERROR "flotilla_layer(${folder} ... COLD): there is no ${pattern}")
-    endif()
-    set_source_files_properties(${cold} PROPERTIES COMPILE_OPTIONS "${FLOTILLA_COLD_FLAGS}")
-  endforeach()
+  flotilla_flags_of(${folder} "${FLOTILLA_COLD_FLAGS}" ${ARG_COLD})
+  if(FLOTILLA_SANITIZE)
+    flotilla_flags_of(${folder} -O1 ${ARG_HOT})
+  endif()
   if(FLOTILLA_SANITIZE MATCHES undefined AND ARG_TEMPLATES)
     list(TRANSFORM ARG_TEMPLATES PREPEND ${PROJECT_SOURCE_DIR}/src/${folder}/)
     set_property(SOURCE ${ARG_TEMPLATES} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)

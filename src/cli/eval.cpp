@@ -12,6 +12,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
+#include "flotilla/train/baselines.h"
 #include "flotilla/train/find_policy.h"
 #include "flotilla/train/summary.h"
 
@@ -19,11 +20,19 @@ namespace flotilla {
 namespace {
 
 struct EvalArguments {
-  std::string path, checkpoint = "last";
+  std::string path, checkpoint = "last", levels;
   int episodes = 100;
-  bool deterministic = false, stochastic = false, json = false;
+  bool deterministic = false, stochastic = false, baselines = false, json = false;
   std::optional<int64_t> seed;
   std::vector<std::string> overrides;
+};
+
+// What was played on one kind of levels.
+struct Played {
+  std::string levels;  // "": the environment has no such kinds, or they were not asked for
+  Evaluation policy;
+  std::optional<Evaluation> random = {};
+  std::optional<ConstantPlay> constant = {};
 };
 
 // "length=2" and "env.length=2" alike.
@@ -34,19 +43,60 @@ void apply(const std::vector<std::string>& overrides, Config& env_config) {
   }
 }
 
-void print(const Evaluation& eval, const EnvSpec& env, const PolicyFile& file, bool deterministic) {
-  std::string text =
-      fmt::format("{}, {}\n{} of {}: return {}", for_terminal(file.tensors.origin, Lines::kOne),
-                  deterministic ? "deterministic actions" : "stochastic actions",
-                  counted(eval.episodes, "episode"), env.name, with_interval(eval.mean, eval.ci95));
-  if (std::isfinite(eval.ci95)) {
-    text += fmt::format(" (95 % interval), std {:.2f}", eval.std);
+// The key `levels` of environments that keep some levels from training.
+std::vector<std::string> kinds_of_levels(const std::string& wanted, const EnvType& type) {
+  if (wanted.empty()) return {""};
+  if (type.schema.find("levels") == nullptr) {
+    throw Error(ErrorCode::kUsage,
+                "--levels: '" + type.name + "' keeps no levels from training (no key env.levels)");
   }
-  text += fmt::format(", length {:.1f}\n", eval.mean_length);
+  if (wanted == "both") return {"train", "test"};
+  return {wanted};
+}
+
+std::string score(const Evaluation& eval) {
+  std::string text = "return " + with_interval(eval.mean, eval.ci95);
+  if (std::isfinite(eval.ci95)) text += fmt::format(" (95 % interval), std {:.2f}", eval.std);
+  return text + fmt::format(", length {:.1f}\n", eval.mean_length);
+}
+
+void print(const Played& played, const EnvSpec& env) {
+  const Evaluation& eval = played.policy;
+  std::string text =
+      fmt::format("{} of {}{}: {}", counted(eval.episodes, "episode"), env.name,
+                  played.levels.empty() ? "" : ", levels=" + played.levels, score(eval));
   for (size_t i = 0; i < eval.metrics.size(); ++i) {
     text += fmt::format("  {} {}\n", env.metrics[i], number_or_dash("{:.4g}", eval.metrics[i]));
   }
+  if (played.random) text += "  random actions: " + score(*played.random);
+  if (played.constant) {
+    text += fmt::format("  always action {}, the best constant: {}", played.constant->choice,
+                        score(played.constant->eval));
+  }
   display(text);
+}
+
+Json played_json(const Played& played, const EnvSpec& env) {
+  Json json = eval_json(played.policy, env);
+  if (!played.levels.empty()) json["levels"] = played.levels;
+  if (played.random) json["random"] = eval_json(*played.random, env);
+  if (played.constant) {
+    json["constant"] = eval_json(played.constant->eval, env);
+    json["constant"]["action"] = played.constant->choice;
+  }
+  return json;
+}
+
+EvalOptions eval_options(const EvalArguments& arguments, const PolicyFile& file) {
+  EvalOptions options;
+  options.episodes = arguments.episodes;
+  options.deterministic =
+      arguments.deterministic || (!arguments.stochastic && !file.origin.sampled);
+  options.seed =
+      eval_seed(arguments.seed ? static_cast<uint64_t>(*arguments.seed) : file.origin.seed);
+  options.vec.time_limit = file.origin.time_limit;
+  options.vec.workers = cpu_count();  // where the envs are in some
+  return options;
 }
 
 void evaluate(const Program& program, const EvalArguments& arguments) {
@@ -58,20 +108,35 @@ void evaluate(const Program& program, const EvalArguments& arguments) {
   const Fit fit = arguments.overrides.empty() ? Fit::kSameEnv : Fit::kSameSpaces;
   const std::unique_ptr<Policy> policy =
       make_policy(file, env, {.factory = program.policy_factory}, fit);
-  EvalOptions options;
-  options.episodes = arguments.episodes;
-  options.deterministic =
-      arguments.deterministic || (!arguments.stochastic && !file.origin.sampled);
-  options.seed =
-      eval_seed(arguments.seed ? static_cast<uint64_t>(*arguments.seed) : file.origin.seed);
-  options.vec.time_limit = file.origin.time_limit;
-  options.vec.workers = cpu_count();  // where the envs are in some
-  const Activity starting("starting");
-  Evaluator evaluator(type, env_config, options, env);
-  give_knowledge(file, evaluator.memory());
-  const Evaluation eval = evaluator.play(*policy, true);
-  if (!arguments.json) return print(eval, env, file, options.deterministic);
-  Json json = eval_json(eval, env);
+  const EvalOptions options = eval_options(arguments, file);
+
+  std::vector<Played> all;
+  for (const std::string& levels : kinds_of_levels(arguments.levels, type)) {
+    if (!levels.empty()) env_config.set("levels", levels);
+    const Activity starting("starting");
+    Evaluator evaluator(type, env_config, options, env);
+    give_knowledge(file, evaluator.memory());
+    Played played{.levels = levels, .policy = evaluator.play(*policy, true)};
+    if (arguments.baselines) {
+      played.random = evaluator.play(random_player(env, options.seed), true);
+      played.constant = best_constant(evaluator, env);
+    }
+    all.push_back(std::move(played));
+  }
+
+  const double gap = all.front().policy.mean - all.back().policy.mean;
+  if (!arguments.json) {
+    display(fmt::format("{}, {}\n", for_terminal(file.tensors.origin, Lines::kOne),
+                        options.deterministic ? "deterministic actions" : "stochastic actions"));
+    for (const Played& played : all) print(played, env);
+    if (all.size() == 2) display(fmt::format("generalisation gap {:.2f}\n", gap));
+    return;
+  }
+  Json json = played_json(all.back(), env);
+  if (all.size() == 2) {
+    json["train"] = played_json(all.front(), env);
+    json["gap"] = gap;
+  }
   json["policy"] = file.tensors.origin;
   json["deterministic"] = options.deterministic;
   display_data(json.dump() + "\n");
@@ -96,6 +161,13 @@ void add_eval_command(Command& root, Program& program) {
       .option("--seed", arguments->seed,
               "of the episodes (default: the run's, so that its summary is reproduced)")
       .range(int64_t{0}, INT64_MAX);
+  command
+      .option("--levels", arguments->levels,
+              "of an environment that keeps levels from training: train, test, or both and the gap "
+              "between them")
+      .choices({"train", "test", "both"});
+  command.flag("--baselines", arguments->baselines,
+               "random actions and the best constant action beside the policy");
   add_python_option(command);
   command.flag("--json", arguments->json, "print one JSON object on stdout");
   command.action([&program, arguments] { evaluate(program, *arguments); });

@@ -65,6 +65,7 @@ Json summary_json(const RunConfig& run, const Trainer& trainer, const Evaluation
   const Progress& progress = trainer.progress();
   const RunShape shape = trainer.shape();
   const Timing timing = trainer.timing();
+  const CoreUse use = trainer.core_use();
   return {{"domain", run.type.name},
           {"algo", run.algorithm.name},
           {"backend", shape.backend},
@@ -93,13 +94,14 @@ Json summary_json(const RunConfig& run, const Trainer& trainer, const Evaluation
             {"eval_s", timing.eval_s},
             {"checkpoint_s", timing.checkpoint_s},
             {"other_s", timing.other_s}}},
-          {"bottleneck", bottleneck(timing, shape, trainer.core_use())},
+          {"bottleneck", bottleneck(timing, shape, use)},
           {"env_failures", progress.env_failures},
           {"return_mean_100", return_json(progress, progress.return_mean)},
           {"return_best", return_json(progress, progress.return_best)},
           {"eval", eval_json(eval, trainer.env_spec())},
           {"best", best_json(best)},
           {"peak_rss_mb", static_cast<double>(peak_resident_bytes()) / 1e6},
+          {"cpu_percent", 100 * use.own_s / use.wall_s},
           {"params_sha256", trainer.params_sha256()},
           {"config_sha256", run.config.sha256()},
           {"version", kVersionLine},

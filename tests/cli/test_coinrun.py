@@ -116,11 +116,30 @@ class CoinRun(unittest.TestCase):
         self.assertEqual(got, {"level_seed": 0, "file": "film.png", "length": 63, "return": 10})
         self.assertEqual(pixels_of((self.dir / "film.png").read_bytes())[:2], (3 * 66 - 2, 64))
 
-    def test_film_of_a_run(self):
+    def train(self, out):
         if not Path(BINARY).with_name("libflotilla_torch.so").exists():
             self.skipTest("this build has no libtorch, which networks for pictures need")
         self.call("train", "coinrun", "--steps", 64, "--num-envs", 2, "horizon=32", "net.hidden=4",
-                  "eval.episodes=0", "look=monochrome", "--out", "run")
+                  "net.torso=none", "batch_size=32", "eval.episodes=0", "look=monochrome", "num_levels=3", "--out", out)
+
+    def test_held_out_levels(self):
+        self.train("run")
+        evaluate = ["eval", "run", "--episodes", 20]
+        both = json.loads(self.call(*evaluate, "--levels", "both", "--baselines", "--json").stdout)
+        self.assertEqual((both["levels"], both["train"]["levels"]), ("test", "train"))
+        self.assertAlmostEqual(both["gap"], both["train"]["mean"] - both["mean"])
+        self.assertEqual(both["constant"]["action"], 8)  # runs and jumps
+        self.assertGreaterEqual(both["constant"]["mean"], both["random"]["mean"])
+        self.assertLessEqual(both["train"]["metrics"]["level_seed"], 2)
+        self.assertGreater(both["metrics"]["level_seed"], 1e6)
+        text = self.call(*evaluate, "--levels", "test", "--baselines").stdout
+        self.assertRegex(text, r"20 episodes of coinrun, levels=test: return ")
+        self.assertRegex(text, r"\n  random actions: return .*\n  always action 8, the best constant: return ")
+        self.assertIn("--levels: 'cartpole' keeps no levels from training",
+                      self.refused(2, "eval", self.cartpole(), "--levels", "test"))
+
+    def test_film_of_a_run(self):
+        self.train("run")
         line = self.call("coinrun", "show", "run", "--level-seed", 3, "--frames", 9, "--out", "film.png").stdout
         self.assertRegex(line, r"\Afilm.png: level 3, \d+ steps?: return (0|10)\n\Z")
         width, height, pixels = pixels_of((self.dir / "film.png").read_bytes())

@@ -48,15 +48,15 @@ Schema CoinRun::schema() {
                "levels that episodes are drawn from; 0: all there are")
       .integer("start_level", 0, {0, kLevelSeeds - 1},
                "seed of the first of them; without num_levels it does not count")
+      .choice("levels", "train", {"train", "test"},
+              "test: all levels but these num_levels, which training does not show")
       .choice("look", "full", {"full", "monochrome"},
               "of the picture: with sprites and background, or in plain colours");
   return schema;
 }
 
-CoinRun::CoinRun(const Config& config)
-    : mode_(mode_named(config.get_text("mode"))),
-      first_level_(0),
-      levels_(static_cast<uint32_t>(kLevelSeeds)) {
+CoinRun::CoinRun(const Config& config) : mode_(mode_named(config.get_text("mode"))) {
+  held_out_ = config.get_text("levels") == "test";
   const int64_t start = config.get_integer("start_level"), count = config.get_integer("num_levels");
   if (count > 0) {
     if (start + count > kLevelSeeds) {
@@ -64,6 +64,9 @@ CoinRun::CoinRun(const Config& config)
                   fmt::format("num_levels: level seeds end at {}; from start_level {} expected at "
                               "most {}, got {}",
                               kLevelSeeds - 1, start, kLevelSeeds - start, count));
+    }
+    if (count == kLevelSeeds && held_out_) {
+      throw Error(ErrorCode::kUsage, "levels=test: num_levels leaves none");
     }
     first_level_ = static_cast<uint32_t>(start);
     levels_ = static_cast<uint32_t>(count);
@@ -81,8 +84,13 @@ CoinRun::CoinRun(const Config& config)
 
 void CoinRun::begin(State& s, int32_t level_seed) const { begin_episode(s, level_seed, mode_); }
 
-void CoinRun::reset(State& s, Rng& g) const {
-  begin(s, static_cast<int32_t>(first_level_ + g.next_u32() % levels_));
+void CoinRun::reset(State& s, Rng& g) const { begin(s, static_cast<int32_t>(draw_level(g))); }
+
+uint32_t CoinRun::draw_level(Rng& g) const {
+  if (levels_ == 0) return g.next_u32() % kLevelSeeds;
+  if (!held_out_) return first_level_ + g.next_u32() % levels_;
+  const uint32_t level = g.next_u32() % (kLevelSeeds - levels_);
+  return level < first_level_ ? level : level + levels_;
 }
 
 Outcome CoinRun::step(State& s, ActionRow action, Rng&) const {

@@ -9,7 +9,7 @@
 
 namespace flotilla::coinrun {
 
-constexpr int64_t kLevelSeeds = 2147483647;  // they are from 0 to one less
+constexpr uint32_t kLevelSeeds = 2147483647;  // they are from 0 to one less
 
 class CoinRun {
  public:
@@ -30,10 +30,13 @@ class CoinRun {
   void begin(State& s, int32_t level_seed) const;
 
  private:
+  uint32_t draw_level(Rng& g) const;
+
   EnvSpec spec_;
   Mode mode_;
-  std::optional<FullLook> full_;  // none: monochrome
-  uint32_t first_level_, levels_;
+  std::optional<FullLook> full_;           // none: monochrome
+  uint32_t first_level_ = 0, levels_ = 0;  // of training; 0: all there are
+  bool held_out_ = false;                  // all but these are played
 };
 
 Mode mode_named(const std::string& name);

@@ -73,6 +73,24 @@ TEST(CoinRun, EpisodesStayWithinTheirLevels) {
   EXPECT_EQ(*seeds.rbegin(), 2147483646);
 }
 
+// All but three levels are for training: the rest is one below and two above them.
+TEST(CoinRun, HeldOutLevelsAreThoseThatTrainingDoesNotShow) {
+  const CoinRun env = make_env({"levels=test", "num_levels=2147483644", "start_level=1"});
+  std::set<int32_t> seen;
+  Rng rng(5, stream_of(Purpose::kTest, 0));
+  for (int i = 0; i < 100; ++i) {
+    State state{};
+    env.reset(state, rng);
+    seen.insert(state.level.seed);
+  }
+  EXPECT_EQ(seen, (std::set<int32_t>{0, 2147483645, 2147483646}));
+  EXPECT_EQ(test::error_text(ErrorCode::kUsage,
+                             [] {
+                               make_env({"levels=test", "num_levels=2147483647"});
+                             }),
+            "levels=test: num_levels leaves none");
+}
+
 TEST(CoinRun, AllLevelsAreDrawnWithoutALimit) {
   const CoinRun env = make_env({"start_level=100"});
   Rng rng(3, stream_of(Purpose::kTest, 0));
