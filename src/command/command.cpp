@@ -26,6 +26,17 @@ void show_help(const std::string& help) {
   }
 }
 
+// CLI11's range, whose words are others in every version.
+template <class Number>
+CLI::Validator within(Number low, Number high) {
+  const CLI::Range range(low, high);
+  const auto fault_of = [range, low, high](std::string& text) {
+    if (range(text).empty()) return std::string();
+    return fmt::format("Value {} not in range {} to {}", text, low, high);
+  };
+  return {fault_of, range.get_description()};
+}
+
 }  // namespace
 
 Option& Option::required() {
@@ -34,17 +45,17 @@ Option& Option::required() {
 }
 
 Option& Option::range(int low, int high) {
-  option_->check(CLI::Range(low, high));
+  option_->check(within(low, high));
   return *this;
 }
 
 Option& Option::range(int64_t low, int64_t high) {
-  option_->check(CLI::Range(low, high));
+  option_->check(within(low, high));
   return *this;
 }
 
 Option& Option::range(double low, double high) {
-  option_->check(CLI::Range(low, high));
+  option_->check(within(low, high));
   return *this;
 }
 

@@ -174,7 +174,7 @@ class Phases(TerminalTest):
         shown = self.show_well(*arguments, "eval.episodes=128", "--out", "run")
         self.assertRegex(shown.text, r"(?m)^trained; now 128 episodes to evaluate the policy, about \d+ (s|min)$")
         self.assertIn(b"evaluating", shown.raw)
-        shown = self.show_well("eval", "run", "--episodes", 64)
+        shown = self.show_well("eval", "run", "--episodes", 512)
         self.assertIn(b"evaluating", shown.raw)
 
     def test_a_short_evaluation_is_not(self):

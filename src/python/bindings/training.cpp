@@ -87,7 +87,11 @@ class Listener {
       if (callback_.is_none()) return true;
       const py::object answer = callback_(describe(progress, env));
       return answer.is_none() || py::bool_(answer);
-    } catch (const py::error_already_set&) {
+    } catch (const py::error_already_set& error) {
+      if (interrupted() && error.matches(PyExc_KeyboardInterrupt)) {
+        PyErr_SetInterrupt();  // it came during the callback: raised again when the run has ended
+        return true;
+      }
       raised_ = std::current_exception();
       return false;
     }
