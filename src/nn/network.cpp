@@ -175,6 +175,9 @@ NetworkSpec NetworkSpec::from(const Config& config, const std::string& prefix, c
   spec.precision =
       config.get_text(prefix + "precision") == "bf16" ? Precision::kBf16 : Precision::kFp32;
   if (spec.squash) require_squashable(prefix + "squash", env);
+  if (spec.precision == Precision::kBf16 && spec.torso != Torso::kNone) {
+    throw Error(ErrorCode::kUsage, prefix + "precision: a network with a torso is fp32 alone");
+  }
   if (spec.normalise_obs && spec.torso != Torso::kNone) {
     throw Error(ErrorCode::kUsage,
                 prefix + "normalize_obs: a torso scales pixels itself, so only one of them");

@@ -18,6 +18,9 @@ namespace {
 // than they bring.
 constexpr size_t kShardRows = 64;
 constexpr int kMaxShards = 16;
+// Of networks with so many parameters: gradients that are summed would fill the memory otherwise.
+constexpr size_t kManyParams = size_t{1} << 19;
+constexpr int kMaxLargeShards = 8;
 // Neighbouring shards that are summed by whoever finishes the last of them, while their gradients
 // are in that core's cache; only the sums of bundles travel between cores. Where there is only one
 // bundle, all threads sum its shards.
@@ -26,9 +29,12 @@ constexpr int kBundle = 4;
 constexpr size_t kChunk = 1024, kDescendChunk = 16384;
 // Beyond these limits a library of matrix products is as fast.
 constexpr int kMaxWidth = 256, kMaxOutputs = 256, kMaxInputs = 4096, kMaxBoxDims = 64;
+// Behind convolutions the hidden layers are a smaller part of the work.
+constexpr int kMaxWidthOfTorso = 1024;
 
-int shard_count(size_t rows) {
-  return static_cast<int>(std::clamp<size_t>((rows + kShardRows / 2) / kShardRows, 1, kMaxShards));
+int shard_count(size_t rows, size_t params) {
+  const int most = params < kManyParams ? kMaxShards : kMaxLargeShards;
+  return std::clamp(static_cast<int>((rows + kShardRows / 2) / kShardRows), 1, most);
 }
 bool are_bundled(int shards) { return shards > kBundle; }
 
@@ -211,7 +217,7 @@ LossSums FusedPolicy::gradient(ThreadPool& pool, const Samples& samples,
   const Range range = range_of(nets);
   const int length = objective.sequence();
   const int sequences = static_cast<int>(chosen.size()) / length;
-  const int shards = std::min(shard_count(chosen.size()), sequences);
+  const int shards = std::min(shard_count(chosen.size(), network_.plan().params), sequences);
   network_.make_work(pool.threads());
   make_slots(shards);
   std::array<std::array<double, Objective::kSums>, kMaxShards> sums{};
@@ -398,13 +404,17 @@ std::string fused_refusal(const NetworkSpec& spec) {
                                                     " is over its limit of " + std::to_string(limit)
                                               : std::string();
   };
-  if (spec.torso != Torso::kNone) return "it has convolutions";
-  std::string why = beyond("observation size", static_cast<size_t>(spec.inputs), kMaxInputs);
+  const bool torso = spec.torso != Torso::kNone;
+  if (torso && spec.precision == Precision::kBf16) return "its convolutions are fp32 alone";
+  if (torso && spec.hidden.empty()) return "it has convolutions without hidden layers";
+  std::string why = beyond(torso ? "number of features" : "observation size",
+                           static_cast<size_t>(spec.features()), kMaxInputs);
   if (why.empty())
     why = beyond("number of outputs", static_cast<size_t>(spec.outputs()), kMaxOutputs);
   if (why.empty()) why = beyond("action size", spec.action.dims(), kMaxBoxDims);
   for (const int width : spec.hidden) {
-    if (why.empty()) why = beyond("hidden width", static_cast<size_t>(width), kMaxWidth);
+    const int most = torso ? kMaxWidthOfTorso : kMaxWidth;
+    if (why.empty()) why = beyond("hidden width", static_cast<size_t>(width), most);
   }
   return why;
 }

@@ -5,7 +5,9 @@
 // clang-format off
 #include "flotilla/nn/simd/simd.h"
 #include "flotilla/nn/simd/product.h"
+#include "flotilla/nn/simd/packed_product.h"
 #include "flotilla/nn/fused/body/layers.h"
+#include "flotilla/nn/fused/body/convolve.h"
 #include "flotilla/nn/fused/body/tile.h"
 #include "flotilla/nn/fused/body/categorical.h"
 #include "flotilla/nn/fused/body/gaussian.h"

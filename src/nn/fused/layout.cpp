@@ -1,13 +1,66 @@
 #include "flotilla/nn/fused/layout.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 
 namespace flotilla::fused {
+namespace {
+
+// A tile keeps about this many numbers of its observations for the way back: what is more only
+// leaves the caches.
+constexpr size_t kKeptFloats = size_t{1} << 20;
+// Added to rows of many features, which would all begin in the same few lines of a cache.
+constexpr int kSkew = kPad;
+
+size_t framed_size(const ImageShape& shape, int frame) {
+  return static_cast<size_t>(shape.rows + 2 * frame) *
+         static_cast<size_t>(shape.columns + 2 * frame) * static_cast<size_t>(shape.channels);
+}
+
+// Where the cells of a framed picture lie.
+std::vector<int32_t> cells_of(const ImageShape& shape, int frame) {
+  std::vector<int32_t> at;
+  for (int row = frame; row < shape.rows + frame; ++row) {
+    for (int column = frame; column < shape.columns + frame; ++column) {
+      at.push_back((row * (shape.columns + 2 * frame) + column) * shape.channels);
+    }
+  }
+  return at;
+}
+
+std::vector<int32_t> windows_of(const ConvLayer& conv) {
+  std::vector<int32_t> at;
+  for (int row = 0; row < conv.rows; ++row) {
+    for (int column = 0; column < conv.columns; ++column) {
+      at.push_back(conv.stride * (row * conv.in_row + column * conv.inputs));
+    }
+  }
+  return at;
+}
+
+std::vector<int32_t> taps_of(const ConvLayer& conv) {
+  std::vector<int32_t> at;
+  for (int row = 0; row < conv.kernel; ++row) {
+    for (int i = 0; i < conv.kernel * conv.inputs; ++i) at.push_back(row * conv.in_row + i);
+  }
+  return at;
+}
+
+size_t whole_lines(size_t floats) { return (floats + kPad - 1) / kPad * kPad; }
+
+Role role_of(Torso torso, size_t number) {
+  if (torso == Torso::kNature) return Role::kPlain;
+  constexpr Role kStage[] = {Role::kPooled, Role::kInner, Role::kOuter, Role::kInner, Role::kOuter};
+  return kStage[number % std::size(kStage)];
+}
+
+}  // namespace
 
 Layout::Layout(const NetworkSpec& spec)
     : spec_(spec), pad_(spec.precision == Precision::kBf16 ? kBf16Pad : kPad) {
   plan_.inputs = spec.inputs;
-  plan_.input_stride = padded(spec.inputs, pad_);
+  plan_.input_stride = padded(spec.features(), pad_) + (spec.torso == Torso::kNone ? 0 : kSkew);
   plan_.bytes = spec.obs_type == ObsType::kUint8;
   plan_.relu = spec.activation == Activation::kRelu;
   plan_.normalise = spec.normalise_obs;
@@ -20,6 +73,7 @@ Layout::Layout(const NetworkSpec& spec)
   plan_.high = spec_.action.high.data();
   plan_.squash = spec.squash;
 
+  if (spec.torso != Torso::kNone) add_torso(spec);
   if (spec.shared) {
     add_branch(spec, "trunk", 0, 2);
     plan_.actor_params = plan_.params;
@@ -28,6 +82,8 @@ Layout::Layout(const NetworkSpec& spec)
     plan_.actor_params = plan_.params;
     add_branch(spec, "critic", 1, 1);
   }
+  plan_.convs = convs_.data();
+  plan_.conv_count = static_cast<int>(convs_.size());
   plan_.layers = layers_.data();
   plan_.heads = heads_.data();
   plan_.branches = branches_.data();
@@ -42,8 +98,78 @@ size_t Layout::reserve(size_t floats) {
   return at;
 }
 
-void Layout::add_layer(const std::string& name, int in, int out) {
-  const bool first = in == spec_.inputs && (layers_.empty() || name.ends_with(".0"));
+const int32_t* Layout::keep(std::vector<int32_t> table) {
+  tables_.push_back(std::move(table));
+  return tables_.back().data();
+}
+
+void Layout::add_torso(const NetworkSpec& spec) {
+  const TorsoSpec torso = make_torso(spec.torso, spec.image);
+  ImageShape from = spec.image;
+  for (size_t i = 0; i < torso.convolutions.size(); ++i) {
+    const bool last = i + 1 == torso.convolutions.size();
+    const Role role = role_of(spec.torso, i);
+    ImageShape made = torso.convolutions[i].made;
+    if (role == Role::kPooled) {
+      made.rows = (made.rows + 1) / 2;
+      made.columns = (made.columns + 1) / 2;
+    }
+    add_convolution(torso.convolutions[i], role, from, made,
+                    last ? 0 : torso.convolutions[i + 1].padding);
+    // A stage hands on its sums as they are.
+    convs_.back().relu =
+        last || role != Role::kOuter || role_of(spec.torso, i + 1) != Role::kPooled;
+    from = made;
+  }
+}
+
+// `from`, `made`: the picture it reads, in a frame of its padding, and the one that is read next.
+void Layout::add_convolution(const Convolution& convolution, Role role, const ImageShape& from,
+                             const ImageShape& made, int made_frame) {
+  const int frame = convolution.padding;
+  ConvLayer conv;
+  conv.role = role;
+  conv.inputs = convolution.inputs;
+  conv.outputs = convolution.outputs;
+  conv.kernel = convolution.kernel;
+  conv.stride = convolution.stride;
+  conv.rows = convolution.made.rows;
+  conv.columns = convolution.made.columns;
+  conv.out_rows = made.rows;
+  conv.out_columns = made.columns;
+  conv.in_cells = from.rows * from.columns;
+  conv.in_row = (from.columns + 2 * frame) * from.channels;
+  conv.in_size = framed_size(from, frame);
+  conv.window_at = keep(windows_of(conv));
+  conv.tap_at = keep(taps_of(conv));
+  conv.in_at = keep(cells_of(from, frame));
+  conv.out_at = keep(cells_of(made, made_frame));
+  conv.sum_at = role == Role::kPooled ? keep(cells_of(convolution.made, 0)) : conv.out_at;
+
+  const size_t size = static_cast<size_t>(conv.taps()) * static_cast<size_t>(conv.outputs);
+  conv.weight = reserve(size);
+  conv.bias = reserve(static_cast<size_t>(conv.outputs));
+  conv.packed = plan_.derived;
+  plan_.derived += size;
+  if (!convs_.empty()) {
+    conv.transposed = plan_.derived;
+    plan_.derived += size;
+    conv.in = convs_.back().out;
+  }
+  conv.out = plan_.kept;
+  plan_.kept += whole_lines(framed_size(made, made_frame));
+  if (role == Role::kPooled) {
+    conv.largest = plan_.kept;
+    plan_.kept += whole_lines(framed_size(made, 0));
+  }
+  places_.push_back({convolution.name + ".weight", conv.weight, size, 1,
+                     static_cast<size_t>(conv.outputs), static_cast<size_t>(conv.inputs)});
+  places_.push_back(
+      {convolution.name + ".bias", conv.bias, static_cast<size_t>(conv.outputs), 1, 0});
+  convs_.push_back(conv);
+}
+
+void Layout::add_layer(const std::string& name, int in, int out, bool first) {
   Layer layer;
   const bool bf16 = spec_.precision == Precision::kBf16;
   // The input's rows are read in blocks of four at least; hidden widths are whole vectors.
@@ -52,13 +178,15 @@ void Layout::add_layer(const std::string& name, int in, int out) {
   const auto size = static_cast<size_t>(layer.in) * static_cast<size_t>(layer.out);
   layer.weight = reserve(size);
   layer.bias = reserve(static_cast<size_t>(layer.out));
-  layer.transposed = plan_.derived;
+  layer.packed = plan_.derived;
   plan_.derived += size;
-  if (bf16) {
-    layer.packed = plan_.derived;
+  if (!first || !convs_.empty()) {
+    layer.transposed = plan_.derived;
     plan_.derived += size;
   }
-  places_.push_back({name + ".weight", layer.weight, size, 1, static_cast<size_t>(layer.out)});
+  const size_t channels = first && !convs_.empty() ? static_cast<size_t>(convs_.back().outputs) : 1;
+  places_.push_back(
+      {name + ".weight", layer.weight, size, 1, static_cast<size_t>(layer.out), channels});
   places_.push_back({name + ".bias", layer.bias, static_cast<size_t>(layer.out), 1, 0});
   layers_.push_back(layer);
 }
@@ -85,10 +213,10 @@ void Layout::add_branch(const NetworkSpec& spec, const std::string& name, int fi
                         int heads) {
   const auto depth = static_cast<int>(spec.hidden.size());
   branches_.push_back({static_cast<int>(layers_.size()), depth, first_head, heads});
-  int width = spec.inputs;
+  int width = spec.features();
   for (int l = 0; l < depth; ++l) {
     const int next = spec.hidden[static_cast<size_t>(l)];
-    add_layer(name + "." + std::to_string(l), width, next);
+    add_layer(name + "." + std::to_string(l), width, next, l == 0);
     width = next;
   }
   for (int h = first_head; h < first_head + heads; ++h) {
@@ -125,7 +253,34 @@ void Layout::place_work(const NetworkSpec& spec) {
     plan_.work_rounded = rows_of(widest);
     plan_.work_packed = rows_of(widest);
   }
+  if (!convs_.empty()) place_torso_work(at);
   plan_.work_floats = at;
+}
+
+void Layout::place_torso_work(size_t& at) {
+  const auto place = [&at](size_t floats) {
+    const size_t here = at;
+    at += whole_lines(floats);
+    return here;
+  };
+  size_t windows = 0, cells = 0, read = 0;
+  for (const ConvLayer& conv : convs_) {
+    const auto outputs = static_cast<size_t>(conv.outputs);
+    windows = std::max(windows, static_cast<size_t>(conv.windows()) * outputs);
+    cells = std::max(cells, static_cast<size_t>(conv.out_cells()) * outputs);
+    if (&conv != &convs_.front()) read = std::max(read, conv.in_size);
+  }
+  const size_t rows = std::clamp<size_t>(kKeptFloats / plan_.kept / kPad * kPad, kPad, kTile);
+  plan_.tile = static_cast<int>(rows);
+  plan_.work_obs = place(kTile * sizeof(const std::byte*) / sizeof(float));
+  plan_.work_dx = place(rows * static_cast<size_t>(plan_.input_stride));
+  plan_.work_kept = place(rows * plan_.kept);
+  plan_.work_image = place(convs_.front().in_size);
+  plan_.work_sum = place(cells);
+  plan_.work_unpooled = place(windows);
+  plan_.work_dsum = place(cells);
+  plan_.work_dinner = place(cells);
+  plan_.work_din = place(read);
 }
 
 template <class Visit>
@@ -133,11 +288,12 @@ void Layout::visit(const Tensors& tensors, const Visit& each) const {
   for (const Place& place : places_) {
     const Tensor& tensor = find_tensor(tensors, place.name);
     const auto rows = static_cast<size_t>(tensor.shape[0]);
-    const size_t columns = tensor.elements() / rows;
+    const size_t columns = tensor.elements() / rows, cells = columns / place.channels;
     for (size_t r = 0; r < rows; ++r) {
       for (size_t c = 0; c < columns; ++c) {
+        const size_t column = c % cells * place.channels + c / cells;
         each(tensor, r * columns + c,
-             place.offset + r * place.row_stride + c * place.column_stride);
+             place.offset + r * place.row_stride + column * place.column_stride);
       }
     }
   }

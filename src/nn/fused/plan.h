@@ -17,16 +17,48 @@ namespace flotilla::fused {
 
 constexpr int kPad = 16;       // widths are multiples of this, the widest vector
 constexpr int kBf16Pad = 32;   // with bf16: of this, the inputs of a tile
-constexpr int kTile = 64;      // rows that go through the network together
+constexpr int kTile = 64;      // rows that go through the network together, at most
 constexpr int kSmallHead = 8;  // up to this many outputs, a head is a few dot products
 
 constexpr int padded(int width, int unit = kPad) { return (width + unit - 1) / unit * unit; }
 
+// What stands around a convolution, and so what becomes of its sums.
+enum class Role : uint8_t {
+  kPlain,   // nothing
+  kPooled,  // a pool behind it: windows of 3 x 3, two apart, in a frame of one
+  kInner,   // it is the first of a residual block
+  kOuter    // it is the second: what the block was given is added
+};
+
+// One convolution of a torso. Pictures lie as [rows][columns][channels], in a frame of zeros as
+// wide as the padding of the convolution that reads them.
+struct ConvLayer {
+  Role role = Role::kPlain;
+  bool relu = true;             // behind it, and behind its pool
+  int inputs = 0, outputs = 0;  // channels; outputs are a multiple of kPad
+  int kernel = 0, stride = 1;
+  int rows = 0, columns = 0;          // windows
+  int out_rows = 0, out_columns = 0;  // of the picture it makes: behind a pool, fewer than windows
+  int in_cells = 0, in_row = 0;       // of the picture it reads: cells, and numbers in a framed row
+  size_t in_size = 0;                 // and all of its numbers, with the frame
+  // Where in the picture it reads a window begins, a tap of the window at the origin lies, and a
+  // cell; where in the picture it makes a cell lies, and a window's sums before they are pooled.
+  const int32_t *window_at = nullptr, *tap_at = nullptr, *in_at = nullptr;
+  const int32_t *out_at = nullptr, *sum_at = nullptr;
+  size_t weight = 0, bias = 0;          // [kernel][kernel][inputs][outputs]
+  size_t packed = 0, transposed = 0;    // in the derived array; the first is not transposed
+  size_t in = 0, out = 0, largest = 0;  // in what is kept of an observation, see Plan::kept
+
+  int windows() const { return rows * columns; }
+  int out_cells() const { return out_rows * out_columns; }
+  int taps() const { return kernel * kernel * inputs; }
+};
+
 struct Layer {
   int in = 0, out = 0;  // padded
   size_t weight = 0, bias = 0;
-  size_t transposed = 0;  // in the derived array; unused for the first layer
-  size_t packed = 0;      // there too: what forward reads in place of `weight`, with bf16
+  size_t packed = 0;      // in the derived array: what forward reads in place of `weight`
+  size_t transposed = 0;  // there too; unused where nothing learns from the gradient of inputs
   size_t work = 0;        // of the activations, in a thread's work memory
 };
 
@@ -47,11 +79,17 @@ struct Branch {
 enum class Distribution : uint8_t { kCategorical, kGaussian };
 
 struct Plan {
-  int inputs = 0, input_stride = 0;  // of an observation, and of its padded row
-  bool bytes = false;                // observations are uint8
+  int inputs = 0;        // numbers of an observation
+  int input_stride = 0;  // of a row as the hidden layers see it
+  int tile = kTile;      // rows that go through the network together; with a torso maybe fewer
+  bool bytes = false;    // observations are uint8
   bool relu = false;
   bool normalise = false;
   float obs_clip = 0;
+
+  const ConvLayer* convs = nullptr;  // in front of the hidden layers
+  int conv_count = 0;
+  size_t kept = 0;  // numbers that the convolutions keep of an observation, for the way back
 
   const Layer* layers = nullptr;
   const Head* heads = nullptr;  // 0: actor, 1: critic
@@ -71,6 +109,10 @@ struct Plan {
   // Offsets in work memory, in floats; work_floats: all of it.
   size_t work_x = 0, work_d0 = 0, work_d1 = 0, work_rows = 0, work_out = 0, work_dout = 0,
          work_mask = 0, work_latent = 0, work_rounded = 0, work_packed = 0, work_floats = 0;
+  // Of a torso: addresses of observations, gradients of features, what is kept; and for one
+  // observation at a time the picture, sums of blocks, those before a pool, and gradients.
+  size_t work_obs = 0, work_dx = 0, work_kept = 0, work_image = 0, work_sum = 0, work_unpooled = 0,
+         work_dsum = 0, work_dinner = 0, work_din = 0;
 };
 
 }  // namespace flotilla::fused

@@ -1,15 +1,17 @@
-// Convolutions against a slow twin: loops over windows, in double precision.
+// Convolutions on every kernel against a slow twin: loops over windows, in double precision.
 #include "flotilla/nn/torso.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "flotilla/core/rng.h"
 #include "flotilla/nn/make_policy.h"
 #include "flotilla/nn/policy_file.h"
 #include "support/error_text.h"
+#include "support/policy_cases.h"
 
 namespace flotilla::test {
 namespace {
@@ -67,9 +69,38 @@ TEST(Torso, RefusesWhatItCannotSee) {
             "normalize_obs: a torso scales pixels itself, so only one of them");
 }
 
-TEST(Torso, FusedKernelsLeaveItToLibtorch) {
-  EXPECT_EQ(fused_refusal(network_of(kPixels, {"torso=impala"})), "it has convolutions");
+TEST(Torso, FusedKernelsTakeIt) {
+  for (const char* torso : {"torso=nature", "torso=impala"}) {
+    NetworkSpec spec = network_of(kPixels, {torso, "hidden=1024"});
+    EXPECT_EQ(fused_refusal(spec), "");
+    spec.precision = Precision::kBf16;
+    EXPECT_EQ(fused_refusal(spec), "its convolutions are fp32 alone");
+  }
+  const EnvSpec large = images(ObsSpace::uint8({100, 100, 3}));
+  EXPECT_EQ(fused_refusal(network_of(large, {"torso=impala"})),
+            "number of features 5408 is over its limit of 4096");
+  EXPECT_EQ(error_text(ErrorCode::kUsage,
+                       [] {
+                         network_of(kPixels, {"torso=nature", "precision=bf16"});
+                       }),
+            "precision: a network with a torso is fp32 alone");
 }
+
+// A loss with a slope of its own for every row.
+class Lines : public Objective {
+ public:
+  static double by_logprob(size_t row) { return 0.25 * static_cast<double>(row % 5) - 0.5; }
+  static double by_value(size_t row) { return 1 - 0.5 * static_cast<double>(row % 3); }
+
+  void differentiate(const Rows& rows, double*) const override {
+    for (int i = 0; i < rows.count; ++i) {
+      const auto row = static_cast<size_t>(rows.sample[i]);
+      rows.d_logprob[i] = static_cast<float>(by_logprob(row));
+      rows.d_entropy[i] = 0;
+      rows.d_value[i] = static_cast<float>(by_value(row));
+    }
+  }
+};
 
 // Channels, rows and columns of a picture.
 struct Picture {
@@ -90,17 +121,30 @@ struct Picture {
 
 class Twin {
  public:
-  Twin(const NetworkSpec& spec, const Tensors& tensors) : spec_(spec), tensors_(tensors) {}
+  using Vector = std::vector<double>;
 
-  double value(const std::vector<double>& pixels) const {
-    std::vector<double> x = features(pixels);
-    const std::string net = spec_.shared ? "trunk" : "critic";
-    for (size_t k = 0; k < spec_.hidden.size(); ++k) {
-      x = layer(net + "." + std::to_string(k), x);
-      for (double& each : x) each = std::max(each, 0.0);
+  Twin(const NetworkSpec& spec, const Tensors& tensors) : spec_(spec) {
+    for (const Tensor& tensor : tensors) {
+      parameters[tensor.name].assign(tensor.data.begin(), tensor.data.end());
     }
-    return layer(spec_.shared ? "critic.0" : "critic." + std::to_string(spec_.hidden.size()), x)[0];
   }
+
+  double value(const Vector& pixels) const { return head("critic", features(pixels))[0]; }
+
+  // What Lines is the gradient of, over rows [0, actions.size()).
+  double loss(const std::vector<Vector>& pixels, const std::vector<int32_t>& actions) const {
+    double sum = 0;
+    for (size_t row = 0; row < actions.size(); ++row) {
+      const Vector seen = features(pixels[row]), logits = head("actor", seen);
+      double all = 0;
+      for (const double logit : logits) all += std::exp(logit);
+      const double logprob = logits[static_cast<size_t>(actions[row])] - std::log(all);
+      sum += Lines::by_logprob(row) * logprob + Lines::by_value(row) * head("critic", seen)[0];
+    }
+    return sum;
+  }
+
+  std::map<std::string, Vector> parameters;
 
  private:
   std::vector<double> features(const std::vector<double>& pixels) const {
@@ -127,13 +171,13 @@ class Twin {
   }
 
   Picture convolve(const Convolution& each, Picture x) const {
-    const Tensor& weight = find_tensor(tensors_, each.name + ".weight");
-    const Tensor& bias = find_tensor(tensors_, each.name + ".bias");
+    const Vector& weight = parameters.at(each.name + ".weight");
+    const Vector& bias = parameters.at(each.name + ".bias");
     Picture made(each.made);
     for (int o = 0; o < each.outputs; ++o) {
       for (int row = 0; row < each.made.rows; ++row) {
         for (int column = 0; column < each.made.columns; ++column) {
-          double total = static_cast<double>(bias.data[static_cast<size_t>(o)]);
+          double total = bias[static_cast<size_t>(o)];
           for (int c = 0; c < each.inputs; ++c) {
             for (int i = 0; i < each.kernel; ++i) {
               for (int j = 0; j < each.kernel; ++j) {
@@ -141,7 +185,7 @@ class Twin {
                 const int s = column * each.stride - each.padding + j;
                 const int w = ((o * each.inputs + c) * each.kernel + i) * each.kernel + j;
                 if (!x.holds(r, s)) continue;
-                total += static_cast<double>(weight.data[static_cast<size_t>(w)]) * x.at(c, r, s);
+                total += weight[static_cast<size_t>(w)] * x.at(c, r, s);
               }
             }
           }
@@ -180,123 +224,290 @@ class Twin {
     return a;
   }
 
-  std::vector<double> layer(const std::string& name, const std::vector<double>& x) const {
-    const Tensor& weight = find_tensor(tensors_, name + ".weight");
-    const Tensor& bias = find_tensor(tensors_, name + ".bias");
-    std::vector<double> made(bias.data.begin(), bias.data.end());
+  Vector layer(const std::string& name, const Vector& x) const {
+    const Vector& weight = parameters.at(name + ".weight");
+    Vector made = parameters.at(name + ".bias");
     for (size_t o = 0; o < made.size(); ++o) {
-      for (size_t i = 0; i < x.size(); ++i) {
-        made[o] += static_cast<double>(weight.data[o * x.size() + i]) * x[i];
-      }
+      for (size_t i = 0; i < x.size(); ++i) made[o] += weight[o * x.size() + i] * x[i];
     }
     return made;
   }
 
-  const NetworkSpec& spec_;
-  const Tensors& tensors_;
-};
-
-struct Case {
-  ObsSpace obs;
-  std::vector<std::string> settings;
-};
-
-const std::vector<Case> kCases = {
-    {ObsSpace::uint8({36, 41, 3}), {"torso=nature", "hidden=20,10", "activation=relu"}},
-    {ObsSpace::uint8({9, 14, 2}), {"torso=impala", "hidden=20", "activation=relu", "shared=true"}},
-    {ObsSpace::float32({7, 6, 1}, -1, 1),
-     {"torso=impala", "hidden=20", "activation=relu", "init=default"}}};
-
-// Null, with the test skipped, where there is no libtorch.
-std::unique_ptr<Policy> torch_policy(const NetworkSpec& spec) {
-  try {
-    PolicyOptions options;
-    options.kind = "torch";
-    options.seed = 3;
-    return make_policy(spec, options);
-  } catch (const Error&) {
-    return nullptr;
+  // The outputs of actor or critic.
+  Vector head(const std::string& name, Vector x) const {
+    const std::string net = spec_.shared ? "trunk" : name;
+    for (size_t k = 0; k < spec_.hidden.size(); ++k) {
+      x = layer(net + "." + std::to_string(k), x);
+      for (double& each : x) {
+        each = spec_.activation == Activation::kTanh ? std::tanh(each) : std::max(each, 0.0);
+      }
+    }
+    return layer(name + "." + std::to_string(spec_.shared ? 0 : spec_.hidden.size()), x);
   }
+
+  const NetworkSpec& spec_;
+};
+
+Case small(const char* name, const ObsSpace& obs, const std::vector<std::string>& settings) {
+  return {.name = name, .spec = network_of(images(obs), settings)};
+}
+
+const std::vector<Case>& torso_cases() {
+  static const std::vector<Case> all = {
+      small("nature", ObsSpace::uint8({36, 41, 3}),
+            {"torso=nature", "hidden=20,10", "activation=relu"}),
+      small("impala, shared", ObsSpace::uint8({9, 14, 2}),
+            {"torso=impala", "hidden=20", "activation=relu", "shared=true"}),
+      small("impala, floats", ObsSpace::float32({7, 6, 1}, -1, 1),
+            {"torso=impala", "hidden=20", "init=default"})};
+  return all;
 }
 
 // Random pictures as bytes of a batch, and as the numbers that a network sees.
 struct Batch {
   std::vector<std::byte> bytes;
   std::vector<std::vector<double>> numbers;
+  std::vector<int32_t> actions, chosen;
 
-  Batch(const ObsSpace& obs, size_t rows) {
+  Batch(const NetworkSpec& spec, size_t rows) : numbers(rows), actions(rows), chosen(rows) {
     Rng rng(5, stream_of(Purpose::kTest, 0));
     for (size_t row = 0; row < rows; ++row) {
-      numbers.emplace_back();
-      for (size_t i = 0; i < obs.elements(); ++i) put(obs, rng);
+      for (int i = 0; i < spec.inputs; ++i) put(spec, numbers[row], rng);
+      actions[row] = static_cast<int32_t>(row) % spec.outputs();
     }
+    std::iota(chosen.begin(), chosen.end(), 0);
+  }
+
+  int rows() const { return static_cast<int>(chosen.size()); }
+  Samples samples() const {
+    return {.obs = bytes.data(), .latent = reinterpret_cast<const std::byte*>(actions.data())};
   }
 
  private:
-  void put(const ObsSpace& obs, Rng& rng) {
-    if (obs.type == ObsType::kUint8) {
+  void put(const NetworkSpec& spec, std::vector<double>& row, Rng& rng) {
+    if (spec.obs_type == ObsType::kUint8) {
       const uint32_t pixel = rng.below(256);
       bytes.push_back(static_cast<std::byte>(pixel));
-      numbers.back().push_back(pixel / 255.0);
+      row.push_back(pixel / 255.0);
       return;
     }
     const auto number = static_cast<float>(rng.uniform(-1, 1));
     const auto* raw = reinterpret_cast<const std::byte*>(&number);
     bytes.insert(bytes.end(), raw, raw + sizeof number);
-    numbers.back().push_back(static_cast<double>(number));
+    row.push_back(static_cast<double>(number));
   }
 };
 
-TEST(Torso, DoesWhatItsTwinDoes) {
-  for (const Case& c : kCases) {
-    const EnvSpec env = images(c.obs);
-    const NetworkSpec spec = network_of(env, c.settings);
-    const auto policy = torch_policy(spec);
-    if (policy == nullptr) GTEST_SKIP() << "no libtorch";
-    constexpr size_t kRows = 5;
-    const Batch batch(c.obs, kRows);
-    std::vector<float> values(kRows);
-    policy->value(0, batch.bytes.data(), kRows, values.data());
-    const Tensors tensors = policy->parameters();
-    const Twin twin(spec, tensors);
-    for (size_t row = 0; row < kRows; ++row) {
+// A step whose first moments are the gradient.
+GradientStep plain() { return {.lr = 1e-3, .max_grad_norm = 0, .rule = Adam{.beta1 = 0}}; }
+
+class TorsoTest : public OnEveryKernel {};
+INSTANTIATE_TEST_SUITE_P(Kernels, TorsoTest, testing::ValuesIn(every_kernel()), kernel_name);
+
+// Sums of up to 576 products, one layer after the other: each is off by some 24 roundings of 6e-8.
+TEST_P(TorsoTest, SeesWhatItsTwinSees) {
+  for (const Case& c : torso_cases()) {
+    SCOPED_TRACE(c.name);
+    const auto policy = make(c.spec);
+    const Batch batch(c.spec, 20);  // more than a tile
+    std::vector<float> values(batch.chosen.size());
+    policy->value(0, batch.bytes.data(), batch.rows(), values.data());
+    const Twin twin(c.spec, policy->parameters());
+    for (size_t row = 0; row < values.size(); row += 3) {
       const double expected = twin.value(batch.numbers[row]);
       EXPECT_NEAR(static_cast<double>(values[row]), expected, 1e-5 * (1 + std::abs(expected)))
-          << c.settings[0] << ", row " << row;
+          << row;
     }
   }
 }
 
-TEST(Torso, ActsFromItsFileAsBefore) {
-  for (const Case& c : kCases) {
-    const EnvSpec env = images(c.obs);
-    const auto policy = torch_policy(network_of(env, c.settings));
-    if (policy == nullptr) GTEST_SKIP() << "no libtorch";
+// Slopes of the twin's loss for some numbers of every tensor, by differences: worked out once for
+// all kernels.
+struct Slope {
+  std::string name;
+  size_t at;
+  double value;
+};
+
+const std::vector<Slope>& expected_slopes(const Case& c, const Batch& batch) {
+  static std::map<std::string, std::vector<Slope>> all;
+  std::vector<Slope>& slopes = all[c.name];
+  if (!slopes.empty()) return slopes;
+  constexpr double kStep = 1e-5;
+  Twin twin(c.spec, initial_parameters(c.spec, 3));
+  Rng rng(6, stream_of(Purpose::kTest, 0));
+  for (auto& [name, values] : twin.parameters) {
+    for (int trial = 0; trial < 2; ++trial) {
+      const size_t i = rng.below(static_cast<uint32_t>(values.size()));
+      const double at = values[i];
+      values[i] = at + kStep;
+      const double above = twin.loss(batch.numbers, batch.actions);
+      values[i] = at - kStep;
+      const double below = twin.loss(batch.numbers, batch.actions);
+      values[i] = at;
+      slopes.push_back({name, i, (above - below) / (2 * kStep)});
+    }
+  }
+  return slopes;
+}
+
+// The errors of the forward pass, and once more backwards.
+TEST_P(TorsoTest, LearnsTheGradientOfItsTwin) {
+  ThreadPool pool(1);
+  for (const Case& c : torso_cases()) {
+    SCOPED_TRACE(c.name);
+    const auto policy = make(c.spec);
+    const Batch batch(c.spec, 2);
+    learn(*policy, pool, batch.samples(), batch.chosen, Nets::kBoth, Lines(), plain());
+    const Tensors moments = policy->optimiser();
+    for (const Slope& slope : expected_slopes(c, batch)) {
+      const std::vector<float>& gradient = find_tensor(moments, "m." + slope.name).data;
+      double largest = 0.01;
+      for (const float g : gradient) largest = std::max(largest, std::abs(static_cast<double>(g)));
+      EXPECT_NEAR(gradient[slope.at], slope.value, 5e-5 * largest)
+          << slope.name << "[" << slope.at << "]";
+    }
+  }
+}
+
+// Every number of every tensor, where sums are equal, too: those of a picture in one colour, of
+// which a pool passes one.
+TEST_P(TorsoTest, LearnsTheGradientOfTorch) {
+  const Kernel torch = every_kernel().back();
+  if (is_torch()) GTEST_SKIP() << "this is libtorch";
+  if (!missing(torch).empty()) GTEST_SKIP() << missing(torch);
+  ThreadPool pool(1);
+  for (const Case& c : torso_cases()) {
+    SCOPED_TRACE(c.name);
+    Batch batch(c.spec, 40);
+    const size_t row = batch.bytes.size() / batch.chosen.size();
+    std::fill_n(batch.bytes.begin(), 2 * row, std::byte{0});
+    const auto here = make(c.spec), there = make_on(torch, c.spec);
+    for (Policy* policy : {here.get(), there.get()}) {
+      learn(*policy, pool, batch.samples(), batch.chosen, Nets::kBoth, Lines(), plain());
+    }
+    SlowPolicy::Named expected;
+    for (const Tensor& tensor : there->optimiser()) {
+      if (tensor.name.starts_with("m.")) {
+        expected[tensor.name].assign(tensor.data.begin(), tensor.data.end());
+      }
+    }
+    expect_near(here->optimiser(), "", expected, 5e-5, 0.02);
+  }
+}
+
+// Many updates: as those of the other networks, relu's slope jumps where rounding decides.
+TEST_P(TorsoTest, StaysWithTorchOverManyUpdates) {
+  const Kernel torch = every_kernel().back();
+  if (is_torch()) GTEST_SKIP() << "this is libtorch";
+  if (!missing(torch).empty()) GTEST_SKIP() << missing(torch);
+  ThreadPool pool(1);
+  for (const Case& c : torso_cases()) {
+    SCOPED_TRACE(c.name);
+    const Batch batch(c.spec, 20);
+    const auto here = make(c.spec), there = make_on(torch, c.spec);
+    const Tensors start = here->parameters();
+    for (Policy* policy : {here.get(), there.get()}) {
+      for (int i = 0; i < 5; ++i) {
+        learn(*policy, pool, batch.samples(), batch.chosen, Nets::kBoth, Mixture(20),
+              GradientStep{.lr = 3e-4, .max_grad_norm = 0.5});
+      }
+    }
+    const Tensors other = there->parameters();
+    for (const Tensor& tensor : here->parameters()) {
+      EXPECT_LT(distance_of_ways(find_tensor(start, tensor.name),
+                                 find_tensor(other, tensor.name).data, tensor.data),
+                5e-3)
+          << tensor.name;
+    }
+  }
+}
+
+TEST_P(TorsoTest, ThreadsTilesAndSnapshotsChangeNothing) {
+  if (is_torch()) GTEST_SKIP() << "whose threads and rows policy_rows_test.cpp tries";
+  for (const Case& c : torso_cases()) {
+    SCOPED_TRACE(c.name);
+    const Batch batch(c.spec, 150);
+    const auto trained = [&](int threads) {
+      auto policy = make(c.spec);
+      ThreadPool pool(threads);
+      for (int i = 0; i < 2; ++i) {
+        learn(*policy, pool, batch.samples(), batch.chosen, Nets::kBoth, Mixture(150));
+      }
+      return policy;
+    };
+    const auto policy = trained(1);
+    EXPECT_TRUE(same_bits(trained(2)->optimiser(), policy->optimiser()));
+    EXPECT_TRUE(same_bits(trained(3)->optimiser(), policy->optimiser()));
+    const auto snapshot = policy->snapshot();
+    std::vector<float> at_once(150), alone(150);
+    policy->value(0, batch.bytes.data(), 150, at_once.data());
+    const size_t row = batch.bytes.size() / 150;
+    for (size_t i = 0; i < 150; ++i) {
+      snapshot->value(1, batch.bytes.data() + i * row, 1, alone.data() + i);
+    }
+    EXPECT_EQ(alone, at_once);
+  }
+}
+
+// Acting, evaluating and learning see the same numbers, and predict() acts as act() does.
+TEST_P(TorsoTest, TheFirstRatioIsOne) {
+  if (is_torch()) GTEST_SKIP() << "which multiplies matrices of other sizes when it learns";
+  ThreadPool pool(2);
+  for (const Case& c : torso_cases()) {
+    SCOPED_TRACE(c.name);
+    const auto policy = make(c.spec);
+    Batch batch(c.spec, 70);
+    std::vector<float> logprob(70), value(70), evaluated(70);
+    policy->act(0,
+                {.count = 70,
+                 .obs = batch.bytes.data(),
+                 .action = reinterpret_cast<std::byte*>(batch.actions.data()),
+                 .latent = reinterpret_cast<std::byte*>(batch.actions.data()),
+                 .logprob = logprob.data(),
+                 .value = value.data()},
+                {.seed = 1});
+    policy->evaluate(pool, batch.samples(), batch.chosen, {.logprob = evaluated.data()});
+    EXPECT_EQ(evaluated, logprob);
+    if (c.spec.obs_type == ObsType::kUint8) {
+      const std::span pixels(reinterpret_cast<const uint8_t*>(batch.bytes.data()),
+                             static_cast<size_t>(c.spec.inputs));
+      const Action action = policy->predict(pixels, {.deterministic = false, .seed = 1});
+      EXPECT_EQ(action.choices()[0], batch.actions[0]);
+    }
+    const Recorder recorder(70);
+    learn(*policy, pool, batch.samples(), batch.chosen, Nets::kBoth, recorder);
+    EXPECT_EQ(recorder.logprob, logprob);
+    EXPECT_EQ(recorder.value, value);
+  }
+}
+
+// A policy file is the same for all.
+TEST_P(TorsoTest, ActsFromItsFileAsBefore) {
+  for (const Case& c : torso_cases()) {
+    SCOPED_TRACE(c.name);
+    EnvSpec env = images(ObsSpace::uint8({c.spec.image.rows, c.spec.image.columns,  //
+                                          c.spec.image.channels}));
+    if (c.spec.obs_type == ObsType::kFloat32) {
+      env.obs = ObsSpace::float32(env.obs.shape, -1, 1);
+    }
+    const auto policy = make(c.spec);
     const PolicyFile file =
         decode_policy(encode_policy(*policy, env, {"pictures", "", 0, 3}), "p.safetensors");
     const auto again = make_policy(file, {});
-    constexpr int kRows = 20;  // more than a tile
-    const Batch batch(c.obs, kRows);
-    const auto chosen = [&](const Policy& from) {
-      std::vector<int32_t> action(kRows), latent(kRows);
-      std::vector<float> logprob(kRows);
-      from.act(0,
-               {.count = kRows,
-                .obs = batch.bytes.data(),
-                .action = reinterpret_cast<std::byte*>(action.data()),
-                .latent = reinterpret_cast<std::byte*>(latent.data()),
-                .logprob = logprob.data()},
-               {.seed = 1});
-      return std::pair(action, logprob);
-    };
-    EXPECT_EQ(chosen(*policy), chosen(*again)) << c.settings[0];
+    EXPECT_EQ(again->implementation().kind, "fused");
+    EXPECT_TRUE(same_bits(again->parameters(), policy->parameters()));
+    const Batch batch(c.spec, 5);
+    std::vector<float> before(5), after(5);
+    policy->value(0, batch.bytes.data(), 5, before.data());
+    again->value(0, batch.bytes.data(), 5, after.data());
+    for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(after[i], before[i], 1e-5) << i;
   }
 }
 
 TEST(Torso, AFileWithAnotherImageIsRefused) {
-  const EnvSpec env = images(kCases[1].obs);
-  const auto policy = torch_policy(network_of(env, kCases[1].settings));
-  if (policy == nullptr) GTEST_SKIP() << "no libtorch";
+  const EnvSpec env = images(ObsSpace::uint8({9, 14, 2}));
+  const auto policy = make_policy(torso_cases()[1].spec, {});
   PolicyFile file = decode_policy(encode_policy(*policy, env, {"pictures", "", 0, 3}), "p");
   for (const char* image : {"9 14 2", "0 14 2 uint8", "9 14 2 uint8 1", "99999 1 1 uint8", "x"}) {
     file.tensors.metadata["image"] = image;

@@ -81,8 +81,8 @@ template <class Layers>
 void act(const Network& network, const ActCall& call, float* work) {
   Tile tile{*network.plan, network, work};
   Layers::begin();
-  for (int first = 0; first < call.count; first += kTile) {
-    const int rows = call.count - first < kTile ? call.count - first : kTile;
+  for (int first = 0; first < call.count; first += tile.plan.tile) {
+    const int rows = rows_from(tile, first, call.count);
     put_rows(tile, call.obs, call.mask, first, rows);
     act_tile<Layers>(tile, call, first);
   }
@@ -93,8 +93,8 @@ template <class Layers>
 void value(const Network& network, const std::byte* obs, int count, float* out, float* work) {
   Tile tile{*network.plan, network, work};
   Layers::begin();
-  for (int first = 0; first < count; first += kTile) {
-    const int rows = count - first < kTile ? count - first : kTile;
+  for (int first = 0; first < count; first += tile.plan.tile) {
+    const int rows = rows_from(tile, first, count);
     put_rows(tile, obs, nullptr, first, rows);
     forward<Layers>(tile, false, true);
     for (int r = 0; r < rows; ++r) out[first + r] = tile.out(1)[r];

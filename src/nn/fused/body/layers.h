@@ -38,9 +38,10 @@ FLOTILLA_INLINE auto from(const float* target, long width) {
              FLOTILLA_INLINE_LAMBDA { return load(target + row * width + column); };
 }
 
-// target[rows][columns] += left * right
-void add_product(int rows, int columns, int depth, Left left, Right right, float* target) {
-  product(rows, columns, depth, left, right, from(target, columns), into(target, columns));
+// target[rows][columns] += left * right, where columns are padded
+template <class Factors>
+void add_product(int rows, int columns, int depth, Factors left, Right right, float* target) {
+  product<kPad>(rows, columns, depth, left, right, from(target, columns), into(target, columns));
 }
 
 void add_column_sums(const float* d, int rows, int columns, float* target) {
@@ -51,34 +52,11 @@ void add_column_sums(const float* d, int rows, int columns, float* target) {
   }
 }
 
-// to[columns][rows] = from[rows][columns]; both are multiples of 4. Four rows at a time: enough to
-// fill vectors, few enough to stay in registers.
-void transpose(const float* from, long rows, long columns, float* to) {
-  typedef float V4 __attribute__((vector_size(16)));
-  const auto get = [](const float* p) {
-    V4 v;
-    __builtin_memcpy(&v, p, sizeof(v));
-    return v;
-  };
-  for (long r = 0; r < rows; r += 4) {
-    for (long c = 0; c < columns; c += 4) {
-      const float* p = from + r * columns + c;
-      const V4 a = get(p), b = get(p + columns), d = get(p + 2 * columns), e = get(p + 3 * columns);
-      const V4 ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-      const V4 ab1 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-      const V4 de0 = __builtin_shufflevector(d, e, 0, 4, 1, 5);
-      const V4 de1 = __builtin_shufflevector(d, e, 2, 6, 3, 7);
-      const V4 out[4] = {__builtin_shufflevector(ab0, de0, 0, 1, 4, 5),
-                         __builtin_shufflevector(ab0, de0, 2, 3, 6, 7),
-                         __builtin_shufflevector(ab1, de1, 0, 1, 4, 5),
-                         __builtin_shufflevector(ab1, de1, 2, 3, 6, 7)};
-      for (int i = 0; i < 4; ++i) __builtin_memcpy(to + (c + i) * rows + r, &out[i], sizeof(V4));
-    }
-  }
-}
-
 // Factors of 24 significant bits.
 struct Fp32Layers {
+  typedef Packed<kPad> Matrix;
+  static constexpr bool kConvolves = true;
+
   static FLOTILLA_INLINE void begin() {}
   static FLOTILLA_INLINE void end() {}
 
@@ -86,29 +64,38 @@ struct Fp32Layers {
   template <bool kRelu>
   static void forward(const Network& net, const Layer& layer, const float* x, long x_row, int rows,
                       float* work) {
-    product(rows, layer.out, layer.in, {x, x_row, 1}, {net.params + layer.weight, layer.out},
-            FromBias{net.params + layer.bias},
-            into_activations<kRelu>(work + layer.work, layer.out));
+    Matrix::multiply(rows, layer.out, layer.in, Left{x, x_row, 1}, net.derived + layer.packed,
+                     FromBias{net.params + layer.bias},
+                     into_activations<kRelu>(work + layer.work, layer.out));
   }
 
   // d_below = (d * W^T) * slope(h_below)
   template <bool kRelu>
   static void backward(const Network& net, const Layer& layer, const float* d, int rows,
                        const float* h_below, float* d_below, float*) {
-    product(rows, layer.in, layer.out, {d, layer.out, 1},
-            {net.derived + layer.transposed, layer.in}, FromZero(),
-            into_slopes<kRelu>(h_below, d_below, layer.in));
+    Matrix::multiply(rows, layer.in, layer.out, Left{d, layer.out, 1},
+                     net.derived + layer.transposed, FromZero(),
+                     into_slopes<kRelu>(h_below, d_below, layer.in));
+  }
+
+  // d_x += d * W^T
+  static void add_input_gradient(const Network& net, const Layer& layer, const float* d, int rows,
+                                 float* d_x, long x_row) {
+    Matrix::multiply(rows, layer.in, layer.out, Left{d, layer.out, 1},
+                     net.derived + layer.transposed, from(d_x, x_row), into(d_x, x_row));
   }
 
   // gradient += x^T * d
   static void add_gradient(const Network&, const Layer& layer, const float* x, long x_row,
                            const float* d, int rows, float* gradient, float*) {
-    add_product(layer.in, layer.out, rows, {x, 1, x_row}, {d, layer.out}, gradient);
+    add_product(layer.in, layer.out, rows, Left{x, 1, x_row}, {d, layer.out}, gradient);
   }
 
-  static void derive(const Layer& layer, bool first, const float* params, float* derived) {
-    if (first) return;
-    transpose(params + layer.weight, layer.in, layer.out, derived + layer.transposed);
+  static void derive(const Layer& layer, bool backwards, const float* params, float* derived) {
+    const float* weight = params + layer.weight;
+    Matrix::pack(weight, layer.in, layer.out, derived + layer.packed);
+    if (!backwards) return;
+    Matrix::pack_transposed(weight, layer.in, layer.out, derived + layer.transposed);
   }
 };
 
@@ -117,6 +104,7 @@ struct Fp32Layers {
 template <class Products>
 struct Bf16Layers {
   typedef typename Products::In In;
+  static constexpr bool kConvolves = false;
   static_assert(kTile % kBf16Pad == 0 && kBf16Pad % Products::kInputUnit == 0 &&
                 kBf16Pad % Products::kOutputUnit == 0 && kLanes % Products::kRowsAtOnce == 0);
 
@@ -150,10 +138,10 @@ struct Bf16Layers {
                        into(gradient, layer.out));
   }
 
-  static void derive(const Layer& layer, bool first, const float* params, float* derived) {
+  static void derive(const Layer& layer, bool backwards, const float* params, float* derived) {
     const float* weight = params + layer.weight;
     Products::pack_rows(weight, layer.in, layer.in, layer.out, derived + layer.packed);
-    if (!first) Products::pack(weight, layer.in, layer.out, derived + layer.transposed);
+    if (backwards) Products::pack(weight, layer.in, layer.out, derived + layer.transposed);
   }
 
  private:

@@ -4,7 +4,7 @@
 
 // Puts rows from `first` on into the tile, as many as there are.
 void gather(Tile& tile, const ChosenRows& call, int first) {
-  const int rows = call.count - first < kTile ? call.count - first : kTile;
+  const int rows = rows_from(tile, first, call.count);
   const Plan& plan = tile.plan;
   const size_t bytes = obs_bytes(plan);
   for (int r = 0; r < rows; ++r) {
@@ -49,6 +49,10 @@ void learn_tile(Tile& tile, const LearnCall& call, int first) {
                            call.critic ? tile.out(1) : nothing, d_logprob, d_entropy, d_value});
   for (int r = tile.rows; r < tile.padded_rows; ++r) d_logprob[r] = d_entropy[r] = d_value[r] = 0;
   if (call.actor) head(d_logprob, d_entropy);
+  if (plan.conv_count > 0) {
+    __builtin_memset(tile.work + plan.work_dx, 0,
+                     static_cast<size_t>(tile.padded_rows * plan.input_stride) * sizeof(float));
+  }
   for (int b = 0; b < plan.branch_count; ++b) {
     const Branch& branch = plan.branches[b];
     if (branch.first_head == 0 ? !call.actor : !call.critic) continue;
@@ -58,13 +62,18 @@ void learn_tile(Tile& tile, const LearnCall& call, int first) {
       branch_backward<Layers, false>(tile, branch, call.gradient);
     }
   }
+  if constexpr (Layers::kConvolves) {
+    if (plan.conv_count == 0) return;
+    for (int row = 0; row < tile.rows; ++row) Torso::backward(tile, row, call.gradient);
+  }
 }
 
 template <class Layers>
 void learn(const Network& network, const LearnCall& call, float* work) {
   Tile tile{*network.plan, network, work};
   Layers::begin();
-  for (int first = 0; first < call.rows.count; first += kTile) {
+  tile.keeps = true;
+  for (int first = 0; first < call.rows.count; first += tile.plan.tile) {
     gather(tile, call.rows, first);
     learn_tile<Layers>(tile, call, first);
   }
@@ -76,7 +85,7 @@ void evaluate(const Network& network, const EvaluateCall& call, float* work) {
   Tile tile{*network.plan, network, work};
   alignas(64) float logprob[kTile], entropy[kTile];
   Layers::begin();
-  for (int first = 0; first < call.rows.count; first += kTile) {
+  for (int first = 0; first < call.rows.count; first += tile.plan.tile) {
     gather(tile, call.rows, first);
     forward<Layers>(tile, true, true);
     if (network.plan->distribution == Distribution::kGaussian) {

@@ -47,7 +47,13 @@ void derive(const Plan& plan, const float* params, float* derived) {
   for (int b = 0; b < plan.branch_count; ++b) {
     const Branch& branch = plan.branches[b];
     for (int l = 0; l < branch.layers; ++l) {
-      Layers::derive(plan.layers[branch.first_layer + l], l == 0, params, derived);
+      const bool backwards = l > 0 || plan.conv_count > 0;
+      Layers::derive(plan.layers[branch.first_layer + l], backwards, params, derived);
+    }
+  }
+  if constexpr (Layers::kConvolves) {
+    for (int c = 0; c < plan.conv_count; ++c) {
+      Convolutions::derive(plan.convs[c], c > 0, params, derived);
     }
   }
   for (int i = 0; i < 2; ++i) {

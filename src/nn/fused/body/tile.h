@@ -25,8 +25,8 @@ void small_head_forward(const Head& head, const float* params, const float* h, l
 void large_head_forward(const Head& head, const float* params, const float* derived, const float* h,
                         long h_row, int rows, float* by_row, float* out) {
   const long width = padded(head.out);
-  product(rows, static_cast<int>(width), head.in, {h, h_row, 1}, {derived + head.columns, width},
-          FromBias{params + head.bias}, into(by_row, width));
+  product<kPad>(rows, static_cast<int>(width), head.in, Left{h, h_row, 1},
+                {derived + head.columns, width}, FromBias{params + head.bias}, into(by_row, width));
   for (int o = 0; o < head.out; ++o) {
     for (int r = 0; r < rows; ++r) out[o * kTile + r] = by_row[r * width + o];
   }
@@ -38,6 +38,7 @@ struct Tile {
   float* work;
   int rows = 0;         // that are filled
   int padded_rows = 0;  // whole vectors of them; the rest is zero
+  bool keeps = false;   // what the way back through a torso needs
 
   float* x() const { return work + plan.work_x; }
   float* out(int head) const {
@@ -48,6 +49,15 @@ struct Tile {
   }
   float* mask() const { return work + plan.work_mask; }
   float* latent() const { return work + plan.work_latent; }
+
+  float* features(int row) const { return x() + static_cast<long>(row) * plan.input_stride; }
+  // With a torso: the observations, and what is kept of them.
+  const std::byte** obs() const {
+    return reinterpret_cast<const std::byte**>(work + plan.work_obs);
+  }
+  float* kept(int row) const {
+    return work + plan.work_kept + (keeps ? static_cast<size_t>(row) * plan.kept : 0);
+  }
 
   // What a layer or a head reads.
   const float* input(const Branch& branch, int layer) const {
@@ -64,7 +74,11 @@ FLOTILLA_INLINE float clipped(float x, float limit) {
 
 void put_obs(const Tile& tile, int row, const std::byte* obs) {
   const Plan& plan = tile.plan;
-  float* x = tile.x() + static_cast<long>(row) * plan.input_stride;
+  if (plan.conv_count > 0) {
+    tile.obs()[row] = obs;
+    return;
+  }
+  float* x = tile.features(row);
   if (plan.bytes) {
     const auto* from = reinterpret_cast<const uint8_t*>(obs);
     for (int i = 0; i < plan.inputs; ++i) x[i] = static_cast<float>(from[i]);
@@ -82,17 +96,91 @@ size_t obs_bytes(const Plan& plan) {
   return static_cast<size_t>(plan.inputs) * (plan.bytes ? 1 : sizeof(float));
 }
 
+// Of the next tile.
+int rows_from(const Tile& tile, int first, int count) {
+  return count - first < tile.plan.tile ? count - first : tile.plan.tile;
+}
+
 void put_mask(const Tile& tile, int row, const uint8_t* mask) {
   for (int o = 0; o < tile.plan.outputs; ++o)
     tile.mask()[o * kTile + row] = mask[o] != 0 ? 1.0f : 0.0f;
 }
+
+// A row's observation on its way through the torso.
+struct Torso {
+  static void forward(const Tile& tile, int row) {
+    const Plan& plan = tile.plan;
+    float *kept = tile.kept(row), *sums = tile.work + plan.work_sum;
+    const float* in = image(tile, row);
+    for (int c = 0; c < plan.conv_count; ++c) {
+      const ConvLayer& conv = plan.convs[c];
+      float* out = c + 1 == plan.conv_count ? tile.features(row) : kept + conv.out;
+      if (conv.role == Role::kPooled) {
+        float* unpooled = tile.work + plan.work_unpooled;
+        Convolutions::forward(tile.net, conv, in, sums, unpooled);
+        Convolutions::pool(conv, unpooled, sums, out, kept + conv.largest);
+      } else {
+        Convolutions::forward(tile.net, conv, in, sums, out);
+      }
+      in = out;
+    }
+  }
+
+  // From the gradient of the features. REQUIRES: a tile that keeps.
+  static void backward(const Tile& tile, int row, float* gradient) {
+    const Plan& plan = tile.plan;
+    float *d_sum = tile.work + plan.work_dsum, *d_inner = tile.work + plan.work_dinner;
+    float *d_in = tile.work + plan.work_din, *unpooled = tile.work + plan.work_unpooled;
+    const float* d_x = tile.work + plan.work_dx + static_cast<long>(row) * plan.input_stride;
+    const ConvLayer& last = plan.convs[plan.conv_count - 1];
+    for (int i = 0; i < last.out_cells() * last.outputs; i += kLanes) {
+      store(d_sum + i, load(tile.features(row) + i) > V{} ? load(d_x + i) : V{});
+    }
+    for (int c = plan.conv_count - 1; c >= 0; --c) {
+      const ConvLayer& conv = plan.convs[c];
+      const float* in = c == 0 ? image(tile, row) : tile.kept(row) + conv.in;
+      const float* d = conv.role == Role::kInner ? d_inner : d_sum;
+      if (conv.role == Role::kPooled) {
+        Convolutions::unpool(conv, d_sum, tile.kept(row) + conv.largest, unpooled);
+        d = unpooled;
+      }
+      Convolutions::add_gradient(conv, in, d, gradient);
+      if (c == 0) break;
+      Convolutions::input_gradient(tile.net, conv, d, d_in);
+      Convolutions::take(conv, d_in, in, plan.convs[c - 1].relu, conv.role == Role::kInner,
+                         conv.role == Role::kOuter ? d_inner : d_sum);
+    }
+  }
+
+ private:
+  // Its numbers in a frame; those of bytes in 0..1.
+  static const float* image(const Tile& tile, int row) {
+    const Plan& plan = tile.plan;
+    const ConvLayer& conv = plan.convs[0];
+    float* to = tile.work + plan.work_image;
+    const std::byte* obs = tile.obs()[row];
+    const int frame = conv.in_at[0] % conv.in_row, width = conv.in_row - 2 * frame;
+    float* line = to + conv.in_at[0];
+    for (int first = 0; first < plan.inputs; first += width) {
+      if (plan.bytes) {
+        const auto* from = reinterpret_cast<const uint8_t*>(obs) + first;
+        for (int i = 0; i < width; ++i) line[i] = static_cast<float>(from[i]) * (1.0f / 255);
+      } else {
+        const auto* from = reinterpret_cast<const float*>(obs) + first;
+        for (int i = 0; i < width; ++i) line[i] = from[i];
+      }
+      line += conv.in_row;
+    }
+    return to;
+  }
+};
 
 // Sets the number of rows and clears those that fill the last vector.
 void set_rows(Tile& tile, int rows) {
   tile.rows = rows;
   tile.padded_rows = padded(rows, kLanes);
   for (int row = rows; row < tile.padded_rows; ++row) {
-    __builtin_memset(tile.x() + static_cast<long>(row) * tile.plan.input_stride, 0,
+    __builtin_memset(tile.features(row), 0,
                      static_cast<size_t>(tile.plan.input_stride) * sizeof(float));
     for (int o = 0; o < tile.plan.outputs; ++o) tile.mask()[o * kTile + row] = 1.0f;
   }
@@ -122,6 +210,11 @@ void branch_forward(const Tile& tile, const Branch& branch, int first_head, int 
 // The heads asked for (0: actor, 1: critic), through the branches they stand on.
 template <class Layers>
 void forward(const Tile& tile, bool actor, bool critic) {
+  if constexpr (Layers::kConvolves) {
+    if (tile.plan.conv_count > 0) {
+      for (int row = 0; row < tile.rows; ++row) Torso::forward(tile, row);
+    }
+  }
   for (int b = 0; b < tile.plan.branch_count; ++b) {
     const Branch& branch = tile.plan.branches[b];
     int first = branch.first_head, last = branch.first_head + branch.heads;
@@ -147,7 +240,8 @@ void branch_backward(const Tile& tile, const Branch& branch, float* gradient) {
   for (int i = branch.first_head; i < branch.first_head + branch.heads; ++i) {
     const Head& head = plan.heads[i];
     const float* dout = tile.dout(i);
-    add_product(head.out, head.in, rows, {dout, kTile, 1}, {top, top_row}, gradient + head.weight);
+    add_product(head.out, head.in, rows, Left{dout, kTile, 1}, {top, top_row},
+                gradient + head.weight);
     for (int o = 0; o < head.out; ++o) {
       V sum = V{};
       for (int r = 0; r < rows; r += kLanes) sum = sum + load(dout + o * kTile + r);
@@ -157,8 +251,8 @@ void branch_backward(const Tile& tile, const Branch& branch, float* gradient) {
     }
     if (branch.layers == 0) continue;
     const auto spread = [&](const auto& start, const auto& end) {
-      product(rows, head.in, head.out, {dout, 1, kTile}, {tile.net.params + head.weight, head.in},
-              start, end);
+      product<kPad>(rows, head.in, head.out, Left{dout, 1, kTile},
+                    {tile.net.params + head.weight, head.in}, start, end);
     };
     const auto slopes = into_slopes<kRelu>(top, d, head.in);
     if (branch.heads == 1) {
@@ -174,7 +268,15 @@ void branch_backward(const Tile& tile, const Branch& branch, float* gradient) {
     Layers::add_gradient(tile.net, layer, tile.input(branch, l), tile.input_row(branch, l), d, rows,
                          gradient + layer.weight, tile.work);
     add_column_sums(d, rows, layer.out, gradient + layer.bias);
-    if (l == 0) break;
+    if (l == 0) {
+      if constexpr (Layers::kConvolves) {
+        if (plan.conv_count > 0) {
+          Layers::add_input_gradient(tile.net, layer, d, rows, tile.work + plan.work_dx,
+                                     plan.input_stride);
+        }
+      }
+      break;
+    }
     Layers::template backward<kRelu>(tile.net, layer, d, rows, tile.input(branch, l), d_below,
                                      tile.work);
     float* swap = d;
