@@ -1,5 +1,5 @@
 // Environments made for tests. Script does what its action says, so that a test can write down the
-// whole trajectory. Broken breaks one rule of the Env concept at a time.
+// whole trajectory. Broken breaks one rule of the Env concept at a time. Stripes has images.
 #pragma once
 
 #include <unistd.h>
@@ -270,7 +270,69 @@ class Once : public Script {
   using Script::Script;
 };
 
+// Pictures with a patch of stripes somewhere. Pays 1 for saying which way they run, 8 times.
+class Stripes {
+ public:
+  struct State {
+    int32_t count, row, column, upright;
+  };
+
+  static Schema schema() {
+    Schema schema;
+    schema.integer("side", 36, {kPatch, 64}, "rows and columns of a picture");
+    return schema;
+  }
+
+  explicit Stripes(const Config& config) : side_(static_cast<int>(config.get_integer("side"))) {
+    spec_.name = "test_stripes";
+    spec_.obs = ObsSpace::uint8({side_, side_, 1});
+    spec_.action = ActionSpace::discrete(2);
+    spec_.reward_low = 0;
+    spec_.reward_high = 1;
+  }
+
+  const EnvSpec& spec() const { return spec_; }
+
+  void reset(State& s, Rng& g) const {
+    s = {};
+    draw(s, g);
+  }
+
+  Outcome step(State& s, ActionRow action, Rng& g) const {
+    Outcome outcome;
+    outcome.reward = action.discrete() == s.upright ? 1 : 0;
+    outcome.terminated = ++s.count == kPictures;
+    draw(s, g);
+    return outcome;
+  }
+
+  void observe(const State& s, ObsRow row) const {
+    for (uint8_t& pixel : row.u8()) pixel = 0;
+    for (int r = 0; r < kPatch; ++r) {
+      for (int c = 0; c < kPatch; ++c) {
+        const bool bright = (s.upright != 0 ? c : r) % 4 < 2;
+        const int at = (s.row + r) * side_ + s.column + c;
+        row.u8()[static_cast<size_t>(at)] = bright ? 255 : 60;
+      }
+    }
+  }
+
+ private:
+  static constexpr int kPatch = 8, kPictures = 8;
+
+  void draw(State& s, Rng& g) const {
+    const auto places = static_cast<uint32_t>(side_ - kPatch + 1);
+    s.row = static_cast<int32_t>(g.below(places));
+    s.column = static_cast<int32_t>(g.below(places));
+    s.upright = static_cast<int32_t>(g.below(2));
+  }
+
+  EnvSpec spec_;
+  const int side_;
+};
+
 inline void register_test_envs(Registry& registry) {
+  registry.add(env_type<Stripes>("test_stripes", "asks which way stripes run"));
   registry.add(env_type<Script>("test_script", "does what its action says"));
   registry.add(env_type<Advised>("test_advised", "has a mask and advice"));
   registry.add(env_type<Once>("test_once", "does it once"));
