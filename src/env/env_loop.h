@@ -23,6 +23,7 @@
 #include "flotilla/core/thread_pool.h"
 #include "flotilla/env/env.h"
 #include "flotilla/env/episode_observer.h"
+#include "flotilla/env/frame_stack.h"
 #include "flotilla/env/views.h"
 
 namespace flotilla {
@@ -98,6 +99,7 @@ class EnvLoop {
   virtual ~EnvLoop() = default;
 
   const EnvSpec& spec() const { return spec_; }
+  const FrameStack& frame_stack() const { return stack_; }
 
   virtual size_t slot_bytes() const = 0;
   // Begins the first episode of each env. Slots marked kFailed in the input bank are taken as
@@ -109,7 +111,7 @@ class EnvLoop {
   virtual std::unique_ptr<LoopStage> make_stage(ThreadPool& pool) const = 0;
   virtual void prepare(Span envs, const LoopCall& call) const noexcept = 0;
   // Rewrites obs, mask and advice of each env from its slot in `bank`.
-  virtual void observe(Span envs, const std::byte* bank, const StepView& view) const = 0;
+  virtual void observe(Span envs, std::byte* bank, const StepView& view) const = 0;
   // Brings envs of which a part lies outside of the slots back to what the slots say, or begins new
   // episodes where that cannot be done; writes what observe() writes.
   virtual void restore(Span envs, const LoopCall& call) const noexcept = 0;
@@ -126,7 +128,8 @@ class EnvLoop {
   // Throws Error(kUsage) unless the env has the optional member exactly when its spec says so.
   void require_offered(const char* member, bool has, const char* field, bool says) const;
 
-  EnvSpec spec_;
+  EnvSpec spec_;  // with the frame stack
+  FrameStack stack_;
 };
 
 // New episodes that are tried after a failure before the env goes out of service.
@@ -136,11 +139,15 @@ constexpr int kFailureLeapBits = 40;
 constexpr const char* kNoMemory = "out of memory";
 constexpr const char* kForeignException = "an exception that is not a std::exception";
 
-// How an env lies in a bank.
+// How an env lies in a bank; behind it follow the frames of its stack.
 template <class State>
 struct alignas(kRowAlignment) SlotOf {
   SlotHeader header;
   State state;
+
+  static size_t bytes_with(const FrameStack& stack) {
+    return (sizeof(SlotOf) + stack.bytes() + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+  }
 };
 
 template <SteppableEnv E>
@@ -150,26 +157,29 @@ class LoopOf final : public EnvLoop {
   static_assert(std::is_trivially_copyable_v<Slot>);
 
   // `source`: what the env is made from, mostly its Config. `time_limit` replaces the env's own
-  // when positive.
+  // when positive. `frames`: of the frame stack.
   template <class Source>
   requires std::constructible_from<E, const Source&> LoopOf(const std::string& name,
-                                                            const Source& source, int time_limit)
+                                                            const Source& source, int time_limit,
+                                                            int frames = 1)
       : EnvLoop({}), env_(source) {
     spec_ = env_.spec();
     spec_.name = name;
     if (time_limit > 0) spec_.time_limit = time_limit;
+    frame_elements_ = spec_.obs.elements();
+    stack_ = FrameStack(spec_, frames);
     spec_.validate();
     require_offered("mask", MaskedEnv<E>, "has_mask", spec_.has_mask);
     require_offered("advice", AdvisedEnv<E>, "has_advice", spec_.has_advice);
     require_offered("metrics", MeteredEnv<E>, "metrics", !spec_.metrics.empty());
-    obs_elements_ = spec_.obs.elements();
+    slot_bytes_ = Slot::bytes_with(stack_);
     obs_bytes_ = spec_.obs.row_bytes();
     action_dims_ = spec_.action.dims();
     mask_size_ = spec_.action.mask_size();
     time_limit_ = spec_.time_limit > 0 ? static_cast<uint32_t>(spec_.time_limit) : UINT32_MAX;
   }
 
-  size_t slot_bytes() const override { return sizeof(Slot); }
+  size_t slot_bytes() const override { return slot_bytes_; }
 
   void reset(Span envs, const LoopCall& call) const noexcept override {
     for_chunks(envs, call, [&](Span chunk, Flags& flags) {
@@ -188,7 +198,7 @@ class LoopOf final : public EnvLoop {
 
   std::unique_ptr<LoopStage> make_stage(ThreadPool& pool) const override {
     if constexpr (BatchedEnv<E>) {
-      return std::make_unique<StageOf>(env_.make_stage(pool));
+      return std::make_unique<StageOf>(*this, env_.make_stage(pool));
     } else {
       return nullptr;
     }
@@ -207,11 +217,11 @@ class LoopOf final : public EnvLoop {
     }
   }
 
-  void observe(Span envs, const std::byte* bank, const StepView& view) const override {
+  void observe(Span envs, std::byte* bank, const StepView& view) const override {
     for (int i = envs.begin; i < envs.end; ++i) {
-      const Slot& s = slot(bank, i);
+      Slot& s = slot(bank, i);
       if (s.header.status == SlotStatus::kLive) {
-        write_obs(s, view, i);
+        write_obs(s, s.header.length, view, i);
       } else {
         write_blank(view, i);
       }
@@ -242,20 +252,31 @@ class LoopOf final : public EnvLoop {
   }
 
  private:
-  static const Slot& slot(const std::byte* bank, int i) {
-    return reinterpret_cast<const Slot*>(bank)[i];
+  const Slot& slot(const std::byte* bank, int i) const {
+    return *reinterpret_cast<const Slot*>(bank + static_cast<size_t>(i) * slot_bytes_);
   }
-  static Slot& slot(std::byte* bank, int i) { return reinterpret_cast<Slot*>(bank)[i]; }
+  Slot& slot(std::byte* bank, int i) const {
+    return *reinterpret_cast<Slot*>(bank + static_cast<size_t>(i) * slot_bytes_);
+  }
+  // The slot to be written, as it was before the call.
+  Slot& continued_slot(const LoopCall& call, int i) const {
+    Slot& s = slot(call.out, i);
+    if (call.in != call.out) {
+      std::memcpy(static_cast<void*>(&s), &slot(call.in, i), slot_bytes_);
+    }
+    return s;
+  }
 
   class StageOf final : public LoopStage {
    public:
-    explicit StageOf(std::unique_ptr<Stage<typename E::State>> stage) : stage_(std::move(stage)) {}
+    StageOf(const LoopOf& loop, std::unique_ptr<Stage<typename E::State>> stage)
+        : loop_(loop), stage_(std::move(stage)) {}
 
     void run(Span envs, std::byte* bank) override {
       states_.clear();
       states_.reserve(static_cast<size_t>(envs.size()));  // some may be out of service today
       for (int i = envs.begin; i < envs.end; ++i) {
-        Slot& s = slot(bank, i);
+        Slot& s = loop_.slot(bank, i);
         if (s.header.status == SlotStatus::kLive) states_.push_back(&s.state);
       }
       stage_->run(states_);
@@ -263,6 +284,7 @@ class LoopOf final : public EnvLoop {
     std::string name() const override { return stage_->name(); }
 
    private:
+    const LoopOf& loop_;
     std::unique_ptr<Stage<typename E::State>> stage_;
     std::vector<typename E::State*> states_;
   };
@@ -351,8 +373,7 @@ class LoopOf final : public EnvLoop {
   }
 
   void step_one(const LoopCall& call, Flags& flags, int i) const {
-    Slot& s = slot(call.out, i);
-    if (call.in != call.out) s = slot(call.in, i);
+    Slot& s = continued_slot(call, i);
     call.lane->env.store(i, std::memory_order_relaxed);
     if (s.header.status != SlotStatus::kLive) return put_back(s, s.header.status, call, flags, i);
 
@@ -370,15 +391,14 @@ class LoopOf final : public EnvLoop {
       ++s.header.episode;
       begin_episode(s, call, i);
     } else {
-      write_obs(s, call.view, i);
+      write_obs(s, length, call.view, i);
       s.header.length = length;
       s.header.episode_return = episode_return;
     }
   }
 
   void restore_one(const LoopCall& call, Flags& flags, int i) const {
-    Slot& s = slot(call.out, i);
-    if (call.in != call.out) s = slot(call.in, i);
+    Slot& s = continued_slot(call, i);
     call.lane->env.store(i, std::memory_order_relaxed);
     if (s.header.status != SlotStatus::kLive) return put_back(s, s.header.status, call, flags, i);
     call.view.reward[i] = 0.0f;
@@ -390,7 +410,7 @@ class LoopOf final : public EnvLoop {
         return begin_episode(s, call, i);
       }
     }
-    write_obs(s, call.view, i);
+    write_obs(s, s.header.length, call.view, i);
   }
 
   void begin_episode(Slot& s, const LoopCall& call, int i) const {
@@ -401,7 +421,7 @@ class LoopOf final : public EnvLoop {
     s.state = typename E::State{};
     if constexpr (PlacedEnv<E>) env_.place(s.state, i);
     env_.reset(s.state, s.header.rng);
-    write_obs(s, call.view, i);
+    write_obs(s, 0, call.view, i);
     call.lane->phase.store(Phase::kStep, std::memory_order_relaxed);
   }
 
@@ -452,9 +472,17 @@ class LoopOf final : public EnvLoop {
     write_blank(call.view, i);
   }
 
-  void write_obs(const Slot& s, const StepView& v, int i) const {
+  // What the env shows at this step of its episode, straight into the row where there is no stack.
+  void write_frames(Slot& s, uint32_t step, std::byte* row) const {
+    if (stack_.frames() == 1) return env_.observe(s.state, ObsRow(row, frame_elements_));
+    std::byte* kept = reinterpret_cast<std::byte*>(&s) + sizeof(Slot);
+    env_.observe(s.state, ObsRow(stack_.place(kept, step), frame_elements_));
+    stack_.write(kept, step, row);
+  }
+
+  void write_obs(Slot& s, uint32_t step, const StepView& v, int i) const {
     const auto row = static_cast<size_t>(i);
-    env_.observe(s.state, ObsRow(v.obs + row * obs_bytes_, obs_elements_));
+    write_frames(s, step, v.obs + row * obs_bytes_);
     if constexpr (MaskedEnv<E>) {
       if (v.mask != nullptr) env_.mask(s.state, MaskRow(v.mask + row * mask_size_, mask_size_));
     }
@@ -474,10 +502,10 @@ class LoopOf final : public EnvLoop {
     }
   }
 
-  void write_episode(const Slot& s, const StepView& v, int i, double episode_return,
+  void write_episode(Slot& s, const StepView& v, int i, double episode_return,
                      uint32_t length) const {
     const auto row = static_cast<size_t>(i);
-    env_.observe(s.state, ObsRow(v.final_obs + row * obs_bytes_, obs_elements_));
+    write_frames(s, length, v.final_obs + row * obs_bytes_);
     v.episode_return[i] = static_cast<float>(episode_return);
     v.episode_length[i] = static_cast<int32_t>(length);
     if constexpr (MeteredEnv<E>) {
@@ -487,7 +515,8 @@ class LoopOf final : public EnvLoop {
   }
 
   E env_;
-  size_t obs_elements_ = 0, obs_bytes_ = 0, action_dims_ = 0, mask_size_ = 0;
+  size_t slot_bytes_ = sizeof(Slot);
+  size_t frame_elements_ = 0, obs_bytes_ = 0, action_dims_ = 0, mask_size_ = 0;
   uint32_t time_limit_ = UINT32_MAX;
 };
 

@@ -51,13 +51,14 @@ struct Channel {
 };
 
 struct Control {
-  // "fotilla4": workers may be another program, so the number at its end counts the changes of what
+  // "fotilla5": workers may be another program, so the number at its end counts the changes of what
   // lies in the segment.
-  static constexpr uint64_t kMagic = 0x34616c6c69746f66;
+  static constexpr uint64_t kMagic = 0x35616c6c69746f66;
   uint64_t magic = kMagic;
   const std::byte* parent_base = nullptr;
   pid_t parent = 0;
-  int32_t num_envs = 0, first_env = 0, replicas = 1, groups = 0, workers = 0, time_limit = 0;
+  int32_t num_envs = 0, first_env = 0, replicas = 1, groups = 0, workers = 0, time_limit = 0,
+          frame_stack = 1;
   char env_name[256] = {};
   char spec_sha256[65] = {};
   FieldId<std::byte> banks;

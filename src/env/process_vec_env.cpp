@@ -76,6 +76,7 @@ void ProcessVecEnv::fill_control(size_t control_offset) {
   control->groups = groups();
   control->workers = options_.workers;
   control->time_limit = options_.time_limit;
+  control->frame_stack = loop_->frame_stack().frames();
   if (env_name_.size() >= sizeof(control->env_name)) {
     throw Error(ErrorCode::kUsage, "the environment's name is too long: " + env_name_);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <map>
@@ -13,6 +14,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
+#include "flotilla/env/remote_loop.h"
 
 namespace flotilla {
 namespace {
@@ -96,34 +98,6 @@ ActionSpace action_space(const Json& json) {
                             : ActionSpace::multi_discrete(choices);
 }
 
-// Knows what the envs look like and how they lie in the slots; who steps them is elsewhere.
-template <class State>
-class RemoteLoop final : public EnvLoop {
- public:
-  explicit RemoteLoop(EnvSpec spec) : EnvLoop(std::move(spec)) {}
-
-  size_t slot_bytes() const override { return sizeof(SlotOf<State>); }
-  bool is_remote() const override { return true; }
-  bool keeps_states() const override { return State::kCapacity > 0; }
-  EnvMemory* memory() const override { return nullptr; }
-  bool valid_state(const std::byte* slot) const override {
-    if constexpr (State::kCapacity > 0) {
-      return reinterpret_cast<const SlotOf<State>*>(slot)->state.size <= State::kCapacity;
-    }
-    return true;
-  }
-
-  // VecOptions::validate_for() lets nobody call these.
-  void reset(Span, const LoopCall&) const noexcept override {}
-  void step(Span, const LoopCall&) const noexcept override {}
-  void restore(Span, const LoopCall&) const noexcept override {}
-  std::unique_ptr<LoopStage> make_stage(ThreadPool&) const override { return nullptr; }
-  void prepare(Span, const LoopCall&) const noexcept override {}
-  void observe(Span, const std::byte*, const StepView&) const override {
-    throw Error(ErrorCode::kInternal, "the observations of '" + spec_.name + "' are in workers");
-  }
-};
-
 // One name, and what its interpreter said of it so far.
 class PythonSource {
  public:
@@ -177,10 +151,17 @@ class PythonSource {
   std::map<std::vector<std::string>, Json> answers_;
 };
 
-// "key=value" of all that is not left at its default.
+// What makes the env may have a parameter of that name: then it is its own matter.
+bool stacks_itself(const Json& keys) {
+  return std::ranges::any_of(keys,
+                             [](const Json& key) { return key["name"].text() == kFrameStackKey; });
+}
+
+// "key=value" of all that is the env's own and not left at its default.
 std::vector<std::string> settings_of(const Config& config) {
   std::vector<std::string> settings;
   for (const Key& key : config.schema().keys()) {
+    if (!std::holds_alternative<std::string>(key.default_value)) continue;
     const std::string& text = config.get_text(key.name);
     if (text != std::get<std::string>(key.default_value)) settings.push_back(key.name + "=" + text);
   }
@@ -192,7 +173,7 @@ Schema schema_of(const Json& keys) {
   for (const Json& key : keys) {
     schema.text(key["name"].text(), key["default"].text(), key["help"].text());
   }
-  return schema;
+  return stacks_itself(keys) ? schema : with_frame_stack(schema);
 }
 
 std::unique_ptr<EnvLoop> make_remote_loop(PythonSource& source, const Config& config,
@@ -200,10 +181,11 @@ std::unique_ptr<EnvLoop> make_remote_loop(PythonSource& source, const Config& co
   const Json& answer = source.answer(settings_of(config));
   if (!answer.contains("env")) source.fail(answer);
   const auto description = PythonDescription::from(answer["env"], source.name(), time_limit);
+  const int frames = stacks_itself(answer["keys"]) ? 1 : frame_stack_of(config);
   if (description.keeps_states) {
-    return std::make_unique<RemoteLoop<PythonState<kPythonStateBytes>>>(description.spec);
+    return std::make_unique<RemoteLoop<PythonState<kPythonStateBytes>>>(description.spec, frames);
   }
-  return std::make_unique<RemoteLoop<PythonState<0>>>(description.spec);
+  return std::make_unique<RemoteLoop<PythonState<0>>>(description.spec, frames);
 }
 
 }  // namespace

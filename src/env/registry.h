@@ -37,10 +37,11 @@ template <Env E>
 EnvType env_type(const std::string& name, const std::string& summary) {
   return {.name = name,
           .summary = summary,
-          .schema = E::schema(),
+          .schema = with_frame_stack(E::schema()),
           .make_loop =
               [name](const Config& config, int time_limit) {
-                return std::make_unique<LoopOf<E>>(name, config, time_limit);
+                return std::make_unique<LoopOf<E>>(name, config, time_limit,
+                                                   frame_stack_of(config));
               },
           .batched = BatchedEnv<E>,
           .repeatable = is_repeatable<E>()};

@@ -10,11 +10,12 @@ namespace {
 
 constexpr const char* kNotSet = "(not set)";
 
-// The engine's own keys, without those of an environment, which are all semantic.
+// The engine's own keys, without those of one environment, which are all semantic.
 const Schema& engine_schema() {
   static const Schema schema = [] {
     EnvType any;
     any.name = "any";
+    any.schema = with_frame_stack({});
     return RunConfig::schema(any);
   }();
   return schema;

@@ -244,6 +244,35 @@ class Resume(RunTest):
         self.call("train", "--resume", self.run, "--steps", 128 * 1024)
 
 
+class FrameStack(RunTest):
+    def test_a_resumed_run_has_the_frames_that_it_stopped_with(self):
+        stacked = ("env.frame_stack=3", "ppo.lr_schedule=constant")
+        long = self.train(2048, *stacked)
+        self.assertIn("frame_stack: 3", (self.run / "config.yaml").read_text())
+        played = json.loads(self.call("eval", self.run, "--episodes", 8, "--json").stdout)
+        self.assertEqual({key: played[key] for key in long["eval"]}, long["eval"])
+        for more in (("--backend", "serial"), ("--backend", "processes", "--workers", 2)):
+            shutil.rmtree(self.run)
+            self.train(1024, *stacked, *more)
+            self.call("train", "--resume", self.run, "--steps", 2048)
+            self.assertEqual(self.summary()["params_sha256"], long["params_sha256"], more)
+        self.assertIn("env.frame_stack", self.error(
+            self.call("train", "--resume", self.run, "frame_stack=2", "--steps", 4096, status=2)))
+        self.assertIn("observation", self.error(self.call("eval", self.run, "frame_stack=2", status=2)))
+
+    def test_a_run_from_before_there_was_such_a_key(self):
+        self.train(1024)
+        config = (self.run / "config.yaml").read_text()
+        self.assertIn("  frame_stack: 1\n", config)
+        (self.run / "config.yaml").write_text(config.replace("  frame_stack: 1\n", ""))
+        self.call("train", "--resume", self.run, "--steps", 2048)
+        resumed = self.summary()["params_sha256"]
+        shutil.rmtree(self.run)
+        self.train(1024)
+        self.call("train", "--resume", self.run, "--steps", 2048)
+        self.assertEqual(self.summary()["params_sha256"], resumed)
+
+
 class Damage(RunTest):
     """Exit status 4, the file and the reason, and the checkpoint before it."""
 

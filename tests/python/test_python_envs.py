@@ -334,9 +334,9 @@ class Resuming(Case):
     SETTINGS = ["--n-envs", "4", "--workers", "2", "--iterations", "6", "n_steps=33", "--seed", "5",
                 "--save-freq", "132", "checkpoint.keep=9", "net.hidden=16", "eval.episodes=0"]
 
-    def resumed(self, env):
+    def resumed(self, env, *settings):
         """The parameters of a run, and of a copy that goes on from its third checkpoint."""
-        whole, errors = self.flotilla("train", env, *self.SETTINGS, "--out", "whole", "--json")
+        whole, errors = self.flotilla("train", env, *self.SETTINGS, *settings, "--out", "whole", "--json")
         shutil.copytree(self.folder / "whole", self.folder / "copy")
         out, again = self.flotilla("train", env, "--resume", "copy", "--from-step", "396", "--json",
                                    "--workers", "1")
@@ -355,6 +355,18 @@ class Resuming(Case):
     def test_states_that_are_kept(self):
         whole, again = self.resumed("py:python_envs:Kept")
         self.assertEqual(whole["params_sha256"], again["params_sha256"])
+
+    def test_frames_of_a_stack_are_kept(self):
+        plain, _ = self.resumed("py:python_envs:Kept")
+        whole, again = self.resumed("py:python_envs:Kept", "env.frame_stack=3")
+        self.assertEqual(whole["params_sha256"], again["params_sha256"])
+        self.assertNotEqual(whole["params_sha256"], plain["params_sha256"])
+
+    def test_a_parameter_called_frame_stack_is_the_environments_own(self):
+        self.flotilla("train", "py:python_envs:OwnStack", "frame_stack=2", "--n-envs", "2", "--iterations",
+                      "1", "n_steps=8", "--out", "run", "eval.episodes=2")
+        summary = json.loads((self.folder / "run/summary.json").read_text())
+        self.assertEqual(summary["eval"]["mean_length"], 10)
 
     def test_only_by_name(self):
         self.flotilla("train", "py:python_envs:Walk", "--n-envs", "2", "--iterations", "1", "n_steps=8",

@@ -6,24 +6,19 @@
 
 #include "flotilla/domains/cage2/cage2_env.h"
 #include "flotilla/domains/cage2/defender.h"
+#include "flotilla/env/frame_stack.h"
 
 namespace flotilla::cage2 {
 namespace {
 
 // The likeliest choice in a state.
-int choose(const Cage2& env, const Policy& policy, const State& state) {
-  std::vector<float> obs(env.spec().obs.elements());
+int choose(const Cage2& env, const Policy& policy, const State& state,
+           std::span<const std::byte> obs) {
   std::vector<uint8_t> mask(env.spec().action.mask_size());
-  env.observe(state, {obs.data(), obs.size()});
   env.mask(state, mask);
   int32_t choice = 0;
   std::byte* out = std::as_writable_bytes(std::span(&choice, 1)).data();
-  policy.act(0,
-             {.count = 1,
-              .obs = std::as_bytes(std::span(obs)).data(),
-              .mask = mask.data(),
-              .action = out,
-              .latent = out},
+  policy.act(0, {.count = 1, .obs = obs.data(), .mask = mask.data(), .action = out, .latent = out},
              {.greedy = true});
   return choice;
 }
@@ -58,8 +53,11 @@ Episode play_episode(const PolicyFile& file, const EpisodeOptions& options) {
   env.reset(state, rng);
   Episode episode{.red = state.red, .seed = options.seed, .steps = {}};
   const int steps = options.steps.value_or(std::min(defender.time_limit, kMostEpisodeSteps));
+  FrameWindow window(env.spec(), frame_stack_of(config));
   for (int i = 0; i < steps; ++i) {
-    const int blue = env.expanded(state, choose(env, *defender.policy, state));
+    const auto obs =
+        window.look(static_cast<uint32_t>(i), [&](ObsRow frame) { env.observe(state, frame); });
+    const int blue = env.expanded(state, choose(env, *defender.policy, state, obs));
     const int cost_before = state.cost;
     env.play(state, blue, source);
     episode.steps.push_back(step_of(state, blue, cost_before));

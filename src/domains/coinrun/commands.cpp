@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <span>
 
 #include "flotilla/core/activity.h"
 #include "flotilla/core/error.h"
@@ -19,6 +21,7 @@
 #include "flotilla/domains/coinrun/level.h"
 #include "flotilla/domains/coinrun/replay.h"
 #include "flotilla/domains/coinrun/verify.h"
+#include "flotilla/env/frame_stack.h"
 #include "flotilla/train/find_policy.h"
 
 namespace flotilla {
@@ -151,8 +154,15 @@ Film film_of_run(const Program& program, const ShowArguments& arguments) {
   const auto policy = make_policy(file, type.spec(config, file.origin.time_limit), {});
   if (arguments.mode) config.set("mode", *arguments.mode);
   Film film(config, arguments.level.level_seed());
-  while (film.step(policy->predict(film.frames.back()).discrete())) {
-  }
+  FrameWindow window(film.env.spec(), frame_stack_of(config));
+  int action = 0;
+  do {
+    const auto seen = window.look(static_cast<uint32_t>(film.frames.size()) - 1, [&](ObsRow row) {
+      std::ranges::copy(film.frames.back(), row.u8().begin());
+    });
+    const auto* pixels = reinterpret_cast<const uint8_t*>(seen.data());
+    action = policy->predict(std::span(pixels, seen.size())).discrete();
+  } while (film.step(action));
   return film;
 }
 

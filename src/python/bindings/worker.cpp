@@ -354,7 +354,7 @@ class GilLoop final : public EnvLoop {
   }
   std::unique_ptr<LoopStage> make_stage(ThreadPool&) const override { return nullptr; }
   void prepare(Span, const LoopCall&) const noexcept override {}
-  void observe(Span envs, const std::byte* bank, const StepView& view) const override {
+  void observe(Span envs, std::byte* bank, const StepView& view) const override {
     const py::gil_scoped_acquire gil;
     loop_->observe(envs, bank, view);
   }
@@ -368,7 +368,7 @@ class GilLoop final : public EnvLoop {
 template <bool kMasked, size_t kStateBytes>
 std::unique_ptr<EnvLoop> loop_of(const std::shared_ptr<Seats>& seats, const Control& control) {
   using Loop = LoopOf<PythonEnv<kMasked, kStateBytes>>;
-  return std::make_unique<Loop>(control.env_name, seats, control.time_limit);
+  return std::make_unique<Loop>(control.env_name, seats, control.time_limit, control.frame_stack);
 }
 
 std::unique_ptr<EnvLoop> make_loop(py::object share, const Control& control) {

@@ -58,6 +58,13 @@ class Kept(Walk):
         self.at, self.steps, self.episode, self.np_random.bit_generator.state = json.loads(state)
 
 
+class OwnStack(Walk):
+    """Has a parameter of the name that a key of the engine has."""
+
+    def __init__(self, frame_stack=1):
+        super().__init__(length=5 * frame_stack)
+
+
 class Masked(gymnasium.Env):
     """Ends badly with an action that its mask forbids."""
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "flotilla/core/error.h"
+#include "flotilla/env/frame_stack.h"
 
 namespace flotilla::dvrp {
 namespace {
@@ -97,6 +98,7 @@ Days::Days(const EnvType& type, const Config& config, Span numbers, uint64_t see
 std::unique_ptr<Days> Days::with_detours() const {
   Config config = config_;
   config.set("observation", "detours");
+  config.set(kFrameStackKey, "1");
   auto days = std::make_unique<Days>(type_, config, numbers_, seed_, threads_);
   if (memory() != nullptr) days->memory()->set_knowledge(memory()->knowledge());
   return days;
