@@ -15,6 +15,7 @@
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/env/conformance.h"
+#include "flotilla/env/python_env.h"
 #include "flotilla/env/replay.h"
 
 namespace flotilla {
@@ -99,9 +100,11 @@ void add_check_command(Command& root, Program& program) {
   command.action([&program, state, replay] {
     const EnvType& type = state->env.type(program.registry);
     if (type.worker_command) {
-      throw Error(ErrorCode::kUsage, "'" + type.name +
-                                         "' is in another program: use "
-                                         "gymnasium.utils.env_checker.check_env there");
+      throw Error(ErrorCode::kUsage,
+                  "'" + type.name + "' is " +
+                      (is_python_env(type.name)
+                           ? "in another program: use gymnasium.utils.env_checker.check_env there"
+                           : "in worker processes alone, and the checks are for all back ends"));
     }
     if (!replay.given()) {
       start_anew_counting();

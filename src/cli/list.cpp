@@ -51,16 +51,20 @@ void print_all(const Registry& registry) {
   }
 }
 
-void print_env(const EnvType& type) {
+void print_spec(const EnvType& type) {
   const EnvSpec spec = type.spec(Config(type.schema));
   constexpr size_t kColumn = 13;
-  display(fmt::format("{}: {}\n\n", type.name, type.summary));
   display(
       fmt::format("observation  {}\naction       {}{}\ntime limit   {}\nmetrics      {}\n\n",
                   describe_obs(spec.obs), spec.action.describe(), spec.masked() ? ", masked" : "",
                   spec.time_limit > 0 ? fmt::format("{} steps", spec.time_limit) : "none",
                   spec.metrics.empty() ? "none" : fmt::format("{}", fmt::join(spec.metrics, ", "))),
       kColumn);
+}
+
+void print_env(const EnvType& type) {
+  display(fmt::format("{}: {}\n\n", type.name, type.summary));
+  if (!type.needs_settings) print_spec(type);
   display(type.schema.help(help_width()));
 }
 

@@ -17,6 +17,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
+#include "flotilla/env/python_env.h"
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/run.h"
 #include "flotilla/train/summary.h"
@@ -123,7 +124,9 @@ void print_begin(const Program& program, const Run& run) {
                   static_cast<double>(resident_bytes()) * 1e-6,
                   static_cast<double>(run.trainer().rollout_bytes()) * 1e-6));
   if (!run.trainer().keeps_states()) {
-    say("the states of Python environments cannot be saved: a resumed run begins new episodes\n");
+    const std::string& env = run.config().type.name;
+    say(fmt::format("the states of {} cannot be saved: a resumed run begins new episodes\n",
+                    is_python_env(env) ? "Python environments" : "'" + env + "' environments"));
   }
   for (const Program::Remark& remark : program.remarks) {
     if (const std::string text = remark(run.config()); !text.empty()) log::warn(text);

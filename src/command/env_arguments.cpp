@@ -5,7 +5,9 @@
 namespace flotilla {
 
 void EnvArguments::add_to(Command& command) {
-  command.option("env", name, "environment ('flotilla list' shows all), gym:ID or py:MODULE:NAME")
+  command
+      .option("env", name,
+              "environment ('flotilla list' shows all), gym:ID, py:MODULE:NAME or libenv")
       .required();
   command.option("overrides", overrides,
                  "key=value settings of the environment ('flotilla list ENV' shows them)");

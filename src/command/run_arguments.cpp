@@ -40,9 +40,9 @@ RunArguments::RunArguments(For purpose, const Program& program)
 void RunArguments::add_to(Command& command, const Program& program) {
   command.option(
       "run", what_,
-      "recipe, environment or YAML file ('flotilla list' shows them), gym:ID or py:MODULE:NAME; "
-      "defaults below "
-      "hold where a recipe has none; named before --help, it shows its own options, too");
+      "recipe, environment or YAML file ('flotilla list' shows them), gym:ID, py:MODULE:NAME or "
+      "libenv; defaults below hold where a recipe has none; named before --help, it shows its own "
+      "options, too");
   command.option("overrides", overrides_,
                  "key=value settings ('flotilla list NAME --keys' shows all)");
   flags_.add_to(command, {{"num_envs", "--n-envs"},

@@ -291,7 +291,12 @@ Config::Config(Schema schema) : schema_(std::move(schema)) {
 
 Config Config::part(const std::string& prefix, const Schema& schema) const {
   Config part(schema);
-  for (auto& [name, value] : part.values_) value = this->value(prefix + "." + name);
+  for (auto& [name, value] : part.values_) {
+    const std::string whole = prefix + "." + name;
+    value = this->value(whole);
+    if (overridden_.contains(whole)) part.overridden_.emplace(name, name);
+    if (loaded_.contains(whole)) part.loaded_.insert(name);
+  }
   return part;
 }
 

@@ -63,39 +63,52 @@ class Pipe {
   int ends_[2];
 };
 
-pid_t start(const std::vector<std::string>& command, int out) {
-  std::vector<char*> arguments;
-  for (const std::string& each : command) arguments.push_back(const_cast<char*>(each.c_str()));
-  arguments.push_back(nullptr);
+// As the C library wants them: with a null at the end.
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& each : words) pointers.push_back(const_cast<char*>(each.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+pid_t start(const std::vector<std::string>& command, const std::vector<std::string>& environment,
+            int out) {
+  const std::vector<char*> arguments = pointers_to(command);
+  std::vector<char*> variables = pointers_to(environment);
+  variables.pop_back();
+  for (char** each = environ; *each != nullptr; ++each) variables.push_back(*each);
+  variables.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
   pid_t child = 0;
-  errno = ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  errno =
+      ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), variables.data());
   posix_spawn_file_actions_destroy(&actions);
   if (errno != 0) throw_errno(ErrorCode::kUsage, "cannot run " + in_quotes(command[0]));
   return child;
 }
 
-// The status it ended with, or -1: by a signal.
-int wait_for(pid_t child) {
+void wait_for(pid_t child, Ended& ended) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  ended.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  ended.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
 }  // namespace
 
-Ended run_to_end(const std::vector<std::string>& command, double seconds) {
+Ended run_to_end(const std::vector<std::string>& command, double seconds,
+                 const std::vector<std::string>& environment) {
   Pipe pipe;
-  const pid_t child = start(command, pipe.writer());
+  const pid_t child = start(command, environment, pipe.writer());
   pipe.close_writer();
   Ended ended;
   const Deadline deadline = seconds > 0 ? Deadline::after(seconds) : Deadline::never();
   ended.timed_out = !pipe.read_to_the_end(ended.output, deadline);
   if (ended.timed_out) ::kill(child, SIGKILL);
-  ended.status = wait_for(child);
+  wait_for(child, ended);
   return ended;
 }
 

@@ -59,6 +59,7 @@ struct Control {
   pid_t parent = 0;
   int32_t num_envs = 0, first_env = 0, replicas = 1, groups = 0, workers = 0, time_limit = 0,
           frame_stack = 1;
+  uint64_t slot_bytes = 0;
   char env_name[256] = {};
   char spec_sha256[65] = {};
   FieldId<std::byte> banks;

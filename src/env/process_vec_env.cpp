@@ -77,6 +77,7 @@ void ProcessVecEnv::fill_control(size_t control_offset) {
   control->workers = options_.workers;
   control->time_limit = options_.time_limit;
   control->frame_stack = loop_->frame_stack().frames();
+  control->slot_bytes = loop_->slot_bytes();
   if (env_name_.size() >= sizeof(control->env_name)) {
     throw Error(ErrorCode::kUsage, "the environment's name is too long: " + env_name_);
   }
@@ -149,7 +150,7 @@ void ProcessVecEnv::wait_until_ready(int index) {
 }
 
 void ProcessVecEnv::cannot_start(int index, const std::string& how, ErrorCode code) const {
-  throw Error(code, fmt::format("worker {} of '{}' {}", index, env_name_, how));
+  throw Error(code, fmt::format("worker {} of '{}' {}", index, title_, how));
 }
 
 void ProcessVecEnv::require_no_start_error(int index) const {

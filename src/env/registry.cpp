@@ -4,9 +4,12 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/text.h"
+#include "flotilla/env/libenv/libenv.h"
 #include "flotilla/env/python_env.h"
 
 namespace flotilla {
+
+bool is_outside_env(const std::string& name) { return is_python_env(name) || name == kLibenv; }
 
 void Registry::add(EnvType type) {
   if (std::ranges::count(types_, type.name, &EnvType::name) > 0) {
@@ -18,9 +21,10 @@ void Registry::add(EnvType type) {
 const EnvType& Registry::find(const std::string& name) const {
   const auto found = std::ranges::find(types_, name, &EnvType::name);
   if (found != types_.end()) return *found;
-  if (is_python_env(name)) {
-    const auto made = std::ranges::find(python_types_, name, &EnvType::name);
-    return made != python_types_.end() ? *made : python_types_.emplace_back(python_env_type(name));
+  if (is_outside_env(name)) {
+    const auto made = std::ranges::find(outside_types_, name, &EnvType::name);
+    if (made != outside_types_.end()) return *made;
+    return outside_types_.emplace_back(name == kLibenv ? libenv_type() : python_env_type(name));
   }
   std::vector<std::string> names;
   for (const EnvType& type : types_) names.push_back(type.name);

@@ -9,9 +9,15 @@
 #include <vector>
 
 #include "flotilla/core/config.h"
+#include "flotilla/core/json.h"
 #include "flotilla/env/env_loop.h"
 
 namespace flotilla {
+
+// The batch that a worker has a part of, as VecOptions say.
+struct WorkerBatch {
+  int num_envs = 0, first_env = 0, replicas = 1, time_limit = 0;
+};
 
 struct EnvType {
   std::string name;
@@ -23,9 +29,17 @@ struct EnvType {
   bool repeatable = true;  // see is_repeatable
   // Where the common stage of a batched env takes most of the time: "it has keys for that", or "".
   std::string stage_hint = {};
-  // Where its envs are in workers of another program: how these are started (VecOptions). Such
-  // envs need the processes back end; loops of make_loop are EnvLoop::is_remote() then.
+  // Where its envs are in workers alone: how these are started (VecOptions); an empty command is
+  // this program. Such envs need the processes back end; loops of make_loop are
+  // EnvLoop::is_remote() then.
   std::function<std::vector<std::string>(const Config&)> worker_command = {};
+  // The loop of such a worker, where it is of this program.
+  std::function<std::unique_ptr<EnvLoop>(const Config&, const WorkerBatch&)> make_worker_loop = {};
+  // What such an env looks like, for ask_for_description() (env/worker.h).
+  std::function<Json(const Config&)> describe = {};
+  // What failures call it, where its name does not say all.
+  std::function<std::string(const Config&)> title = {};
+  bool needs_settings = false;  // it has no spec without them
 
   // What its envs look like from outside.
   EnvSpec spec(const Config& config, int time_limit = 0) const {
@@ -47,6 +61,9 @@ EnvType env_type(const std::string& name, const std::string& summary) {
           .repeatable = is_repeatable<E>()};
 }
 
+// Python code (env/python_env.h) and shared libraries (env/libenv/libenv.h).
+bool is_outside_env(const std::string& name);
+
 // Settings for `flotilla train NAME`: the text of a YAML file.
 struct Recipe {
   std::string name;
@@ -65,8 +82,8 @@ struct ForeignDirectory {
 class Registry {
  public:
   void add(EnvType type);  // throws Error(kInternal) when the name is taken
-  // Throws Error(kUsage) "did you mean". The name of a Python env (env/python_env.h) need not be
-  // added before.
+  // Throws Error(kUsage) "did you mean". Envs that are no part of the program (is_outside_env())
+  // need not be added before.
   const EnvType& find(const std::string& name) const;
   const std::deque<EnvType>& types() const { return types_; }
 
@@ -79,8 +96,8 @@ class Registry {
   const std::vector<ForeignDirectory>& foreign_directories() const { return foreign_; }
 
  private:
-  std::deque<EnvType> types_;                 // references to one outlive the next add()
-  mutable std::deque<EnvType> python_types_;  // those asked for so far
+  std::deque<EnvType> types_;                  // references to one outlive the next add()
+  mutable std::deque<EnvType> outside_types_;  // those asked for so far
   std::vector<Recipe> recipes_;
   std::vector<ForeignDirectory> foreign_;
 };

@@ -59,7 +59,7 @@ ReplayResult replay(const EnvType& type, const CrashBundle& bundle) {
   require(bundle.env >= 0 && bundle.env < kMaxEnvNumber, "the env index is out of range");
   require(bundle.steps_lost == 0,
           fmt::format("the first {} actions of the episode were not kept", bundle.steps_lost));
-  require(!type.worker_command, "the environments of '" + type.name + "' are in another program");
+  require(!type.worker_command, "the environments of '" + type.name + "' are in workers alone");
   const Config config = config_of(type, bundle);
   const auto loop = type.make_loop(config, bundle.time_limit);
   const EnvSpec& spec = loop->spec();

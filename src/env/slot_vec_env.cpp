@@ -42,6 +42,7 @@ Span lane_span(Span group, int lanes, int lane) {
 
 SlotVecEnv::SlotVecEnv(const EnvType& type, const Config& config, const VecOptions& options)
     : env_name_(type.name),
+      title_(type.title ? type.title(config) : type.name),
       config_yaml_(config.to_yaml()),
       options_(options),
       loop_(type.make_loop(config, options.time_limit)),
@@ -167,7 +168,7 @@ void SlotVecEnv::collect_notes(const Request& request) {
 }
 
 void SlotVecEnv::report(int env, const FailureNote& note, const std::string& cause, bool repeated) {
-  FailureReport failure{.env_name = env_name_,
+  FailureReport failure{.env_name = title_,
                         .env = env < 0 ? env : first_env() + env,
                         .seed = seed_,
                         .episode = note.episode,

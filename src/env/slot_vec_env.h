@@ -92,6 +92,7 @@ class SlotVecEnv : public VecEnv {
   [[noreturn]] void throw_last_failure(const std::string& consequence) const;
 
   const std::string env_name_;
+  const std::string title_;  // for messages
   const std::string config_yaml_;
   const VecOptions options_;
   const std::unique_ptr<EnvLoop> loop_;

@@ -1,7 +1,5 @@
 #include "flotilla/env/vec_env.h"
 
-#include <cstdlib>
-
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
 #include "flotilla/env/local_vec_env.h"
@@ -24,11 +22,7 @@ std::unique_ptr<VecEnv> make_vec_env(const EnvType& type, const Config& config,
   options.validate();
   options.validate_for(type);
   if (options.backend == Backend::kProcesses) {
-    if (std::getenv(kWorkerVariable) != nullptr) {
-      throw Error(ErrorCode::kUsage,
-                  "worker processes are this program itself: its main() must begin with "
-                  "run_if_worker() or run_program()");
-    }
+    require_worker_main();
     return std::make_unique<ProcessVecEnv>(type, config, options, layout);
   }
   return std::make_unique<LocalVecEnv>(type, config, options, layout);

@@ -103,9 +103,10 @@ void VecOptions::validate_for(const EnvType& type) const {
   if (type.worker_command) {
     const auto expect = [&type](bool holds, const char* what) {
       if (holds) return;
-      throw Error(ErrorCode::kUsage, fmt::format("{}: the environments of '{}' are in workers of "
-                                                 "another program",
-                                                 what, type.name));
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("{}: the environments of '{}' are in {}", what, type.name,
+                              type.make_worker_loop ? "worker processes alone"
+                                                    : "workers of another program"));
     };
     expect(backend == Backend::kProcesses, "backend: expected processes");
     expect(start_method == StartMethod::kSpawn, "start_method: expected spawn");

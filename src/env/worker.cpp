@@ -1,5 +1,6 @@
 #include "flotilla/env/worker.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -14,14 +15,20 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/refusal.h"
+#include "flotilla/core/subprocess.h"
+#include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
+#include "flotilla/env/failure.h"
 #include "flotilla/env/worker_process.h"
 
 namespace flotilla {
 namespace {
 
 constexpr const char* kWorkerFlag = "--flotilla-worker";
+constexpr const char* kDescribeFlag = "--flotilla-describe";
+constexpr double kAnswerSeconds = 60;
 constexpr std::chrono::milliseconds kParentCheck(250);
+constexpr const char* kParentsConfig = "the parent's config";
 
 Channel* g_channel = nullptr;  // for the signal handler; a worker has one
 
@@ -129,8 +136,48 @@ std::unique_ptr<EnvLoop> make_native_loop(const Registry& registry, const Segmen
   const Control& control = *segment.control;
   const EnvType& type = registry.find(control.env_name);
   Config config(type.schema);
-  config.load_yaml_text(Field<char>(segment.base, control.config).row(0), "the parent's config");
-  return type.make_loop(config, control.time_limit);
+  config.load_yaml_text(Field<char>(segment.base, control.config).row(0), kParentsConfig);
+  if (!type.make_worker_loop) return type.make_loop(config, control.time_limit);
+  return type.make_worker_loop(config, {.num_envs = control.num_envs,
+                                        .first_env = control.first_env,
+                                        .replicas = control.replicas,
+                                        .time_limit = control.time_limit});
+}
+
+// What the env prints goes to stderr: stdout is for the answer alone.
+int take_stdout() {
+  const int taken = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, kSegmentFd);
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  return taken;
+}
+
+void write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return;
+    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+// The other side of ask_for_description().
+int answer_description(const Registry& registry, const std::string& env,
+                       const std::string& settings) {
+  const int out = take_stdout();
+  Json answer = Json::object();
+  try {
+    const EnvType& type = registry.find(env);
+    Config config(type.schema);
+    config.load_yaml_text(settings, kParentsConfig);
+    answer["env"] = type.describe(config);
+  } catch (const std::exception& exception) {
+    const Error error = as_error(exception);
+    answer["error"] = error.what();
+    answer["status"] = exit_status(error);
+  }
+  std::fflush(nullptr);
+  write_all(out, answer.dump());
+  // Not by the end of main(): threads of a library may be under way.
+  _exit(0);
 }
 
 }  // namespace
@@ -153,7 +200,8 @@ int serve(const WorkerPost& post,
   try {
     follow_parent(segment.control->parent);
     const auto loop = make_loop(segment);
-    if (loop->spec().sha256() != segment.control->spec_sha256) {
+    const Control& control = *segment.control;
+    if (loop->spec().sha256() != control.spec_sha256 || loop->slot_bytes() != control.slot_bytes) {
       throw Error(ErrorCode::kEnvironment, "the worker's environment differs from the parent's");
     }
     work(segment, *loop, post.index);
@@ -169,7 +217,33 @@ std::vector<std::string> worker_arguments(int fd, size_t bytes, size_t control_o
           fmt::to_string(index)};
 }
 
+Json ask_for_description(const std::string& env, const std::string& settings,
+                         const std::string& where) {
+  require_worker_main();
+  std::vector<std::string> command = worker_program();
+  command.insert(command.end(), {kDescribeFlag, env, settings});
+  const Ended ended = run_to_end(command, kAnswerSeconds, {std::string(kWorkerVariable) + "=1"});
+  if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+  const std::optional<Json> answer = Json::try_parse(ended.output);
+  if (answer && answer->is_object() && answer->contains("env")) return (*answer)["env"];
+  if (answer && answer->is_object() && answer->contains("error")) {
+    throw Error(static_cast<ErrorCode>((*answer)["status"].get<int64_t>()),
+                (*answer)["error"].text());
+  }
+  const std::string how =
+      ended.timed_out ? fmt::format("gave no answer within {} s", kAnswerSeconds)
+      : ended.signal > 0
+          ? fmt::format("was killed by signal {} ({})", ended.signal, signal_name(ended.signal))
+          : fmt::format("exited with status {}", ended.status);
+  throw Error(ErrorCode::kEnvironment,
+              fmt::format("{}the process that looked at it {}", where, how));
+}
+
 std::optional<int> run_if_worker(int argc, char** argv, const Registry& registry) {
+  if (argc == 4 && std::string_view(argv[1]) == kDescribeFlag) {
+    ::unsetenv(kWorkerVariable);
+    return answer_description(registry, argv[2], argv[3]);
+  }
   if (argc != 6) return std::nullopt;
   try {
     const auto post = WorkerPost::from({argv + 1, argv + argc});

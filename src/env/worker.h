@@ -15,8 +15,14 @@ namespace flotilla {
 
 // Call first in main() of every program that uses the processes back end with `spawn`: workers
 // are this same program, started with arguments that only this function knows. Returns the exit
-// status when this process is such a worker, nothing otherwise.
+// status when this process is such a worker, or one that describes an env; nothing otherwise.
 std::optional<int> run_if_worker(int argc, char** argv, const Registry& registry);
+
+// Asks a process of this program what EnvType::describe says of an env with these settings, YAML.
+// Throws the error that it had, or Error(kEnvironment), with `where` in front, when it came to
+// another end.
+Json ask_for_description(const std::string& env, const std::string& settings,
+                         const std::string& where);
 
 // Where a worker finds its work: the segment's descriptor and size, its control block in it, and
 // which of the workers it is.

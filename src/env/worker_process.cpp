@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 
 #include "flotilla/core/error.h"
@@ -42,7 +43,7 @@ uint64_t count_oom_kills() {
   return read_counter("/proc/vmstat", "oom_kill", kills) ? kills : 0;
 }
 
-std::vector<std::string>& worker_program() {
+std::vector<std::string>& stored_program() {
   static std::vector<std::string> program = {kSelf};
   return program;
 }
@@ -60,7 +61,16 @@ void point_to(int fd, const char* path, int flags) {
 
 }  // namespace
 
-void set_worker_program(std::vector<std::string> command) { worker_program() = std::move(command); }
+void set_worker_program(std::vector<std::string> command) { stored_program() = std::move(command); }
+
+const std::vector<std::string>& worker_program() { return stored_program(); }
+
+void require_worker_main() {
+  if (std::getenv(kWorkerVariable) == nullptr) return;
+  throw Error(ErrorCode::kUsage,
+              "worker processes are this program itself: its main() must begin with "
+              "run_if_worker() or run_program()");
+}
 
 pid_t spawn_worker(int segment_fd, const std::vector<std::string>& command,
                    const std::vector<std::string>& arguments) {

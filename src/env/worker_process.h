@@ -19,6 +19,9 @@ constexpr const char* kWorkerVariable = "FLOTILLA_IS_WORKER";
 // What workers are started with where nothing else is said: not this same program, which may be an
 // interpreter. To be said before the first of them starts.
 void set_worker_program(std::vector<std::string> command);
+const std::vector<std::string>& worker_program();
+// Throws Error(kUsage) in a process that was started as a worker and did not notice.
+void require_worker_main();
 
 // Starts a worker: `command` with `arguments` behind it, or where it is empty the one of
 // set_worker_program(), or this same program.

@@ -8,7 +8,6 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/text.h"
-#include "flotilla/env/python_env.h"
 #include "flotilla/train/find_policy.h"
 
 namespace flotilla {
@@ -70,7 +69,7 @@ class Sources {
     const bool is_env = type != registry_.types().end();
     if (recipe != nullptr && !(plain && is_env)) return from_yaml(recipe->yaml, what + ".yaml");
     if (is_env) return with_keys(*type, default_algorithm().name);
-    if (is_python_env(what)) return with_keys(registry_.find(what), default_algorithm().name);
+    if (is_outside_env(what)) return with_keys(registry_.find(what), default_algorithm().name);
     if (path_exists(what)) return from_yaml(read_config_file(what), what);
     std::vector<std::string> names;
     for (const Recipe& each : registry_.recipes()) names.push_back(each.name);

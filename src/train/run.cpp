@@ -38,7 +38,10 @@ double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - sta
 
 // Keys that say what a run's state looks like, or what its random numbers mean.
 bool is_fixed(const std::string& key) {
-  if (key.ends_with(".device")) return false;
+  // Where things are may differ from machine to machine.
+  for (const char* suffix : {".device", ".library", ".resource_root"}) {
+    if (key.ends_with(suffix)) return false;
+  }
   for (const char* prefix : {"env.", "net."}) {
     if (key.starts_with(prefix)) return true;
   }
