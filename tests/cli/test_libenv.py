@@ -15,7 +15,7 @@ from pathlib import Path
 
 OPTIONS = None
 TIMEOUT_S = 60
-SMALL = ["--num-envs", "8", "--workers", "2", "n_steps=16", "--threads", "1", "eval.episodes=4", "net.hidden=16",
+SMALL = ["--num-envs", "8", "n_steps=16", "--threads", "1", "eval.episodes=4", "net.hidden=16",
          "ppo.lr_schedule=constant"]
 SAID = "the states of 'libenv' environments cannot be saved: a resumed run begins new episodes"
 

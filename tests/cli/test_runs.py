@@ -258,7 +258,8 @@ class FrameStack(RunTest):
             self.assertEqual(self.summary()["params_sha256"], long["params_sha256"], more)
         self.assertIn("env.frame_stack", self.error(
             self.call("train", "--resume", self.run, "frame_stack=2", "--steps", 4096, status=2)))
-        self.assertIn("observation", self.error(self.call("eval", self.run, "frame_stack=2", status=2)))
+        self.assertIn("is for observations of 12 numbers",
+                      self.error(self.call("eval", self.run, "frame_stack=2", status=4)))
 
     def test_a_run_from_before_there_was_such_a_key(self):
         self.train(1024)
