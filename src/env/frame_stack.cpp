@@ -51,6 +51,7 @@ Schema with_frame_stack(Schema schema) {
 }
 
 int frame_stack_of(const Config& config) {
+  if (config.schema().find(kFrameStackKey) == nullptr) return 1;
   return static_cast<int>(config.get_integer(kFrameStackKey));
 }
 

@@ -22,7 +22,7 @@ constexpr int kMostFrames = 64;
 constexpr const char* kFrameStackKey = "frame_stack";
 
 Schema with_frame_stack(Schema schema);
-int frame_stack_of(const Config& config);  // REQUIRES: its schema is one of with_frame_stack()
+int frame_stack_of(const Config& config);  // 1 where it has no such key
 
 class FrameStack {
  public:
