@@ -128,7 +128,8 @@ void require_backed(const TensorFile& file, const NetworkSpec& network) {
   refuse(file, "its network and actions do not fit its tensors");
 }
 
-// The tensors that `wanted` names. Throws Error(kData) for a missing one or another shape.
+// The tensors that `wanted` names. Throws Error(kData) for a missing one, another shape or other
+// numbers than were written.
 Tensors matching(const TensorFile& file, const Tensors& wanted) {
   Tensors found;
   for (const Tensor& tensor : wanted) {
@@ -136,6 +137,9 @@ Tensors matching(const TensorFile& file, const Tensors& wanted) {
     if (found.back().shape != tensor.shape) {
       refuse(file, "'" + tensor.name + "' has another shape than the network's");
     }
+  }
+  if (sha256(found) != file.find_metadata("params_sha256")) {
+    refuse(file, "the parameters do not match their checksum");
   }
   return found;
 }
@@ -156,6 +160,13 @@ NetworkSpec network_in(const PolicyFile& file, const EnvSpec& env) {
     if (what.starts_with(file.tensors.origin)) throw Error(ErrorCode::kData, what);
     refuse(file.tensors, "network: " + what);
   }
+}
+
+// The network by what the file alone says of it.
+NetworkSpec own_network(const PolicyFile& file) {
+  NetworkSpec network = network_in(file, env_in(file));
+  require_backed(file.tensors, network);
+  return network;
 }
 
 }  // namespace
@@ -222,6 +233,18 @@ PolicyFile decode_policy(const std::string& bytes, const std::string& path) {
 PolicyFile read_policy_file(const std::string& path) {
   constexpr size_t kLargestFile = size_t{4} << 30;
   return decode_policy(read_whole_file(path, kLargestFile), path);
+}
+
+PolicyContents contents_of(const PolicyFile& file) {
+  PolicyContents contents;
+  contents.network = own_network(file);
+  contents.parameters = matching(file.tensors, make_parameters(contents.network));
+  if (contents.network.normalise_obs) {
+    const auto columns = static_cast<size_t>(contents.network.inputs);
+    contents.obs_mean = column_values(file.tensors, kMean, columns);
+    contents.obs_scale = column_values(file.tensors, kScale, columns);
+  }
+  return contents;
 }
 
 void require_fit(const PolicyFile& file, const EnvSpec& env) {
@@ -306,9 +329,7 @@ std::unique_ptr<Policy> make_policy(const PolicyFile& file, const EnvSpec& env,
 }
 
 std::unique_ptr<Policy> make_policy(const PolicyFile& file, const PolicyOptions& options) {
-  const NetworkSpec network = network_in(file, env_in(file));
-  require_backed(file.tensors, network);
-  auto policy = make_policy(network, options);
+  auto policy = make_policy(own_network(file), options);
   load_policy(file, *policy);
   return policy;
 }
@@ -316,9 +337,6 @@ std::unique_ptr<Policy> make_policy(const PolicyFile& file, const PolicyOptions&
 void load_policy(const PolicyFile& file, Policy& policy) {
   const TensorFile& tensors = file.tensors;
   const Tensors parameters = matching(tensors, policy.parameters());
-  if (sha256(parameters) != tensors.find_metadata("params_sha256")) {
-    refuse(tensors, "the parameters do not match their checksum");
-  }
   ObsNormaliser& normaliser = policy.obs_normaliser();
   if (policy.spec().normalise_obs) {
     const size_t columns = normaliser.moments().columns();

@@ -33,6 +33,15 @@ struct PolicyFile {
 PolicyFile decode_policy(const std::string& bytes, const std::string& path);
 PolicyFile read_policy_file(const std::string& path);
 
+// What the file holds of the network, checked: to write it down elsewhere, without a kernel that
+// could act with it. Throws Error(kData).
+struct PolicyContents {
+  NetworkSpec network;
+  Tensors parameters;
+  std::vector<float> obs_mean, obs_scale;  // empty where observations are not normalised
+};
+PolicyContents contents_of(const PolicyFile& file);
+
 // Throws Error(kData) when the policy was trained for other observations, actions or limits than
 // those of `env`.
 void require_fit(const PolicyFile& file, const EnvSpec& env);

@@ -19,10 +19,13 @@
 #include "flotilla/core/crc32c.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/log.h"
+#include "flotilla/core/protobuf.h"
 #include "flotilla/core/refusal.h"
 
 namespace flotilla {
 namespace {
+
+using namespace protobuf;
 
 static_assert(std::endian::native == std::endian::little, "integers are copied as they are");
 
@@ -31,9 +34,7 @@ constexpr std::string_view kVersion = "brain.Event:2";
 constexpr size_t kHeadBytes = 12, kTailBytes = 4;  // of a record, around its data
 constexpr size_t kBufferBytes = size_t{1} << 16;
 
-// ---- Protocol buffers: what an event takes of them.
-
-enum WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+// ---- Events.
 
 // The numbers of the fields, from TensorFlow's event.proto, summary.proto and tensor.proto.
 enum EventField : uint8_t { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5 };
@@ -56,67 +57,10 @@ T get(const char* from) {
   return value;
 }
 
-// Returns how many bytes it wrote.
-size_t to_varint(uint64_t value, char* out) {
-  size_t size = 0;
-  for (; value >= 0x80; value >>= 7) out[size++] = static_cast<char>(value | 0x80);
-  out[size++] = static_cast<char>(value);
-  return size;
-}
-
-constexpr size_t kLongestVarint = 10;
-
-void put_varint(std::string& out, uint64_t value) {
-  char bytes[kLongestVarint];
-  out.append(bytes, to_varint(value, bytes));
-}
-
-void put_key(std::string& out, uint8_t field, WireType type) {
-  put_varint(out, uint64_t{field} << 3 | type);
-}
-
-void put_integer(std::string& out, uint8_t field, uint64_t value) {
-  put_key(out, field, kVarint);
-  put_varint(out, value);
-}
-
-void put_text(std::string& out, uint8_t field, std::string_view text) {
-  put_key(out, field, kBytes);
-  put_varint(out, text.size());
-  out += text;
-}
-
-// What `body` appends, as one field. Its length is known afterwards and put in front of it: moving
-// a few bytes is cheaper than counting everything twice.
-template <class F>
-void put_message(std::string& out, uint8_t field, F&& body) {
-  put_key(out, field, kBytes);
-  const size_t begin = out.size();
-  body();
-  char length[kLongestVarint];
-  out.insert(begin, length, to_varint(out.size() - begin, length));
-}
-
 // Fields of the value zero are left out, as other writers do.
 void put_event_head(std::string& out, double wall_time, int64_t step) {
-  if (wall_time != 0) {
-    put_key(out, kWallTime, kFixed64);
-    put(out, wall_time);
-  }
+  if (wall_time != 0) put_double(out, kWallTime, wall_time);
   if (step != 0) put_integer(out, kStep, static_cast<uint64_t>(step));
-}
-
-std::optional<uint64_t> take_varint(std::string_view& from) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < std::min(kLongestVarint, from.size()); ++i) {
-    const auto byte = static_cast<uint8_t>(from[i]);
-    value |= uint64_t{byte & 0x7FU} << (7 * i);
-    if (byte < 0x80) {
-      from.remove_prefix(i + 1);
-      return value;
-    }
-  }
-  return std::nullopt;
 }
 
 bool skip(std::string_view& from, uint64_t bytes) {
@@ -303,8 +247,7 @@ void EventFile::add(double wall_time, int64_t step, std::span<const Scalar> scal
     for (const Scalar& scalar : scalars) {
       put_message(buffer_, kValue, [&] {
         put_text(buffer_, kTag, scalar.first);
-        put_key(buffer_, kSimpleValue, kFixed32);
-        put(buffer_, static_cast<float>(scalar.second));
+        put_float(buffer_, kSimpleValue, static_cast<float>(scalar.second));
       });
     }
   });

@@ -402,6 +402,33 @@ class Export(ReportTest):
         self.expect_error(["export", "a.csv"], 2, "export: expected a run directory, got a CSV file")
         self.expect_error(["export", "run"], 4, "run/metrics.jsonl has no line yet")
         self.expect_error(["export", "none"], 2, "there is no 'none'")
+        self.expect_error(["export", "run", "--format", "svg"], 2,
+                          "--format: svg not in {csv,onnx}")
+        self.expect_error(["export", "run", "--checkpoint", "best"], 2,
+                          "--checkpoint: metrics have none; give --format onnx as well")
+        self.expect_error(["export", "run", "--format", "onnx"], 4, "'run' has no checkpoints")
+        self.expect_error(["export", "none", "--format", "onnx"], 2,
+                          "there is no run or policy file 'none'")
+
+    def test_a_policy(self):
+        """tests/python/test_onnx.py runs what it writes."""
+        subprocess.run([BINARY, "train", "catch", "--steps", "512", "--n-envs", "4", "n_steps=64",
+                        "net.hidden=8", "eval.episodes=0", "--out", "run"], cwd=self.dir,
+                       capture_output=True, timeout=TIMEOUT_S, check=True)
+        self.assertEqual(self.run_cli("export", "run", "--format", "onnx"), "run/policy.onnx\n")
+        model = (self.dir / "run/policy.onnx").read_bytes()
+        self.assertTrue(model.startswith(b"\x08\x07\x12\x08flotilla"), model[:20])
+        for name in (b"obs", b"action", b"logits", b"value", b"actor.1.weight"):
+            self.assertIn(name, model)
+        self.assertNotIn(b"mask", model)
+        for out in (["--out", "x.onnx"], ["--checkpoint", "512", "--out", "y.onnx"]):
+            self.run_cli("export", "run", "--format", "onnx", *out)
+            self.assertEqual((self.dir / out[-1]).read_bytes(), model)
+        stdout = subprocess.run([BINARY, "export", "run", "--format", "onnx", "--out", "-"],
+                                cwd=self.dir, capture_output=True, timeout=TIMEOUT_S, check=True)
+        self.assertEqual(stdout.stdout, model)
+        self.run_cli("export", DEFENDER, "--format", "onnx", "--out", "defender.onnx")
+        self.assertIn(b"mask", (self.dir / "defender.onnx").read_bytes())
 
 
 class Show(ReportTest):
