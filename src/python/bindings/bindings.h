@@ -5,10 +5,10 @@
 #include <pybind11/pybind11.h>
 
 #include <functional>
+#include <mutex>
 #include <string>
 
 #include "flotilla/command/program.h"
-#include "flotilla/env/spec.h"
 
 namespace flotilla::python {
 
@@ -21,8 +21,9 @@ void add_worker(pybind11::module_& module);
 // The shipped environments, recipes and algorithms.
 const Program& shipped_program();
 
-// Adds "action_kind", "action_choices", "action_low" and "action_high".
-void describe_actions(const ActionSpace& space, pybind11::dict& facts);
+// Held while environments are looked up: those of Python code are made when they are first named,
+// and the registry lets one caller in at a time.
+std::mutex& registry_mutex();
 
 // Does something that may take long: other threads of the interpreter run meanwhile, and Ctrl-C
 // ends it. Then KeyboardInterrupt has the text of the library's Error(kInterrupted).

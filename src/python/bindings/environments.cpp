@@ -6,8 +6,8 @@
 
 #include <atomic>
 #include <cstring>
-#include <limits>
 
+#include "bindings/actions.h"
 #include "bindings/bindings.h"
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
@@ -52,6 +52,12 @@ py::dict describe(const EnvSpec& spec) {
   return facts;
 }
 
+const EnvType& find_env(const std::string& name) {
+  const py::gil_scoped_release free;
+  const std::lock_guard lock(registry_mutex());
+  return shipped_program().registry.find(name);
+}
+
 // Lets one thread in at a time.
 class Turn {
  public:
@@ -71,7 +77,7 @@ class Batch {
   Batch(const std::string& name, const Settings& batch, const Settings& env, int first_env,
         int time_limit, bool copy, bool statistics)
       : copy_(copy), statistics_(statistics), pid_(getpid()) {
-    const EnvType& type = shipped_program().registry.find(name);
+    const EnvType& type = find_env(name);
     const Config config = config_of(type.schema, env);
     const VecOptions options = options_of(batch, first_env, time_limit);
     const EnvSpec spec = type.spec(config, time_limit);
@@ -235,87 +241,12 @@ class Batch {
     call([&] { vec_->wait(group); });
   }
 
-  // ---- actions ----------------------------------------------------------------------------------
-
-  // Whether these are numbers of that type, as they lie in this machine's memory.
-  template <class T>
-  static bool holds(const py::array& numbers) {
-    const py::dtype type = numbers.dtype();
-    return type.kind() == (std::is_integral_v<T> ? 'i' : 'f') &&
-           type.itemsize() == static_cast<py::ssize_t>(sizeof(T)) && type.byteorder() == '=';
-  }
-
-  template <class From, class To>
-  static bool copy_numbers(const py::array& from, To* to, size_t count) {
-    if (!holds<From>(from)) return false;
-    const auto* numbers = static_cast<const From*>(from.data());
-    for (size_t i = 0; i < count; ++i) to[i] = static_cast<To>(numbers[i]);
-    return true;
-  }
-
-  static bool copy_choices(const py::array& from, int32_t* to, size_t count) {
-    if (!holds<int64_t>(from)) return copy_numbers<int32_t>(from, to, count);
-    const auto* numbers = static_cast<const int64_t*>(from.data());
-    int64_t wide = 0;
-    for (size_t i = 0; i < count; ++i) {
-      to[i] = static_cast<int32_t>(numbers[i]);
-      wide |= numbers[i] ^ to[i];
-    }
-    if (wide == 0) return true;
-    for (size_t i = 0; i < count; ++i) {
-      if (numbers[i] == to[i]) continue;
-      throw Error(ErrorCode::kUsage, fmt::format("actions: {} is no choice", numbers[i]));
-    }
-    return true;
-  }
-
   void read_actions(const py::object& actions, Span envs) {
     const ActionSpace& space = spec().action;
-    const size_t dims = space.dims(), rows = static_cast<size_t>(envs.size());
-    py::array given = py::array::ensure(actions, py::array::c_style);
-    if (!given) {
-      PyErr_Clear();
-      throw Error(ErrorCode::kUsage, "actions: expected an array of numbers");
-    }
-    const bool flat = space.kind == ActionKind::kDiscrete;
-    const bool fits = given.ndim() == (flat ? 1 : 2) && given.shape(0) == envs.size() &&
-                      (flat || given.shape(1) == static_cast<py::ssize_t>(dims));
-    if (!fits) refuse_shape(given, rows, dims, flat);
-    std::byte* to = actions_ + static_cast<size_t>(envs.begin) * dims * sizeof(int32_t);
-    if (space.is_box()) {
-      read_points(given, reinterpret_cast<float*>(to), rows * dims);
-    } else {
-      read_choices(given, reinterpret_cast<int32_t*>(to), rows * dims);
-    }
+    const size_t row_bytes = space.dims() * sizeof(int32_t);
+    python::read_actions(actions, space, envs.size(),
+                         actions_ + static_cast<size_t>(envs.begin) * row_bytes);
     check_actions(spec(), envs, ActionView{actions_}, vec_->first_env());  // before any env steps
-  }
-
-  [[noreturn]] static void refuse_shape(const py::array& given, size_t rows, size_t dims,
-                                        bool flat) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("actions: expected shape {}, got {}",
-                            flat ? fmt::format("({},)", rows) : fmt::format("({}, {})", rows, dims),
-                            py::str(given.attr("shape")).cast<std::string>()));
-  }
-
-  [[noreturn]] static void refuse_type(const py::array& given, const char* expected) {
-    throw Error(ErrorCode::kUsage, fmt::format("actions: expected {}, got {}", expected,
-                                               py::str(given.dtype()).cast<std::string>()));
-  }
-
-  static void read_choices(const py::array& given, int32_t* to, size_t count) {
-    if (copy_choices(given, to, count)) return;
-    const char kind = given.dtype().kind();
-    if (kind != 'i' && kind != 'u' && kind != 'b') refuse_type(given, "integers");
-    copy_choices(py::array_t<int64_t, py::array::c_style | py::array::forcecast>(given), to, count);
-  }
-
-  static void read_points(const py::array& given, float* to, size_t count) {
-    if (copy_numbers<float>(given, to, count) || copy_numbers<double>(given, to, count)) return;
-    const char kind = given.dtype().kind();
-    if (kind != 'i' && kind != 'u' && kind != 'f') refuse_type(given, "numbers");
-    copy_numbers<double>(py::array_t<double, py::array::c_style | py::array::forcecast>(given), to,
-                         count);
   }
 
   // ---- results ----------------------------------------------------------------------------------
@@ -479,21 +410,11 @@ std::vector<std::string> keys_of(const Schema& schema) {
 
 }  // namespace
 
-void describe_actions(const ActionSpace& space, py::dict& facts) {
-  facts["action_kind"] = space.is_box()                        ? "box"
-                         : space.kind == ActionKind::kDiscrete ? "discrete"
-                                                               : "multi_discrete";
-  facts["action_choices"] = space.choices;
-  facts["action_low"] = space.low;
-  facts["action_high"] = space.high;
-}
-
 void add_environments(py::module_& module) {
   module.def("env_names", &env_names);
   module.def("batch_keys", [] { return keys_of(VecOptions::schema()); });
   module.def(
-      "env_help",
-      [](const std::string& name) { return shipped_program().registry.find(name).schema.help(80); },
+      "env_help", [](const std::string& name) { return find_env(name).schema.help(80); },
       py::arg("name"));
   py::class_<Batch>(module, "Batch")
       .def(py::init<const std::string&, const Settings&, const Settings&, int, int, bool, bool>(),

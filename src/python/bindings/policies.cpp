@@ -6,6 +6,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "bindings/actions.h"
 #include "bindings/bindings.h"
 #include "flotilla/core/error.h"
 #include "flotilla/train/find_policy.h"
