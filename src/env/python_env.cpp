@@ -38,6 +38,7 @@ std::vector<std::string> candidates() {
   if (const char* chosen = std::getenv("FLOTILLA_PYTHON"); chosen != nullptr && *chosen != '\0') {
     return {chosen};
   }
+  if (!python_settings().host.empty()) return {python_settings().host};
   std::vector<std::string> found;
   if (const char* active = std::getenv("VIRTUAL_ENV"); active != nullptr && *active != '\0') {
     found.push_back(std::string(active) + "/bin/python");
@@ -66,9 +67,10 @@ bool names_code(const std::string& name) {
 void require_permission(const std::string& name) {
   const PythonSettings& settings = python_settings();
   if (!names_code(name) || !settings.interpreter.empty() || settings.named.contains(name)) return;
-  throw Error(ErrorCode::kUsage, in_quotes(name) +
-                                     " is Python code that a file names: to run it, name it on the "
-                                     "command line as well, or give --python");
+  const char* how = settings.host.empty() ? "name it on the command line as well, or give --python"
+                                          : "give its name to flotilla.admit()";
+  throw Error(ErrorCode::kUsage, fmt::format("{} is Python code that a file names: to run it, {}",
+                                             in_quotes(name), how));
 }
 
 float bound(const Json& value, float infinite) {

@@ -17,11 +17,13 @@ bool is_python_env(const std::string& name);
 
 // Which Python, and what it may be asked to run. One for the whole program.
 struct PythonSettings {
-  // A path, or a name that is looked for as a shell does. Empty: $FLOTILLA_PYTHON, or the first of
-  // the active virtual environment's and python3 that has the package.
+  // A path, or a name that is looked for as a shell does. Empty: $FLOTILLA_PYTHON, else `host`,
+  // else the first of the active virtual environment's and python3 that has the package.
   std::string interpreter;
+  // The one that this library is a part of, if it is.
+  std::string host;
   // A file of somebody else must not choose the code that runs here: "py:" names, and modules of
-  // "gym:" names, come from the command line, or with `interpreter` given there.
+  // "gym:" names, come from the command line or a caller, or with `interpreter` given there.
   std::set<std::string> named;
 };
 PythonSettings& python_settings();

@@ -5,6 +5,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/version.h"
 #include "flotilla/domains/domains.h"
+#include "flotilla/env/python_env.h"
 #include "flotilla/env/worker.h"
 #include "flotilla/env/worker_process.h"
 #include "flotilla/nn/torch_loader.h"
@@ -24,7 +25,20 @@ std::optional<int> serve_as_worker(std::vector<std::string> words) {
   return run_if_worker(static_cast<int>(words.size()), argv.data(), shipped_program().registry);
 }
 
+void set_host(const std::string& interpreter) { python_settings().host = interpreter; }
+
+// From now on files may name this Python environment, too.
+void admit(const std::string& env) {
+  const std::lock_guard lock(registry_mutex());
+  python_settings().named.insert(env);
+}
+
 }  // namespace
+
+std::mutex& registry_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
 
 const Program& shipped_program() {
   static const Program* const program = [] {
@@ -59,6 +73,8 @@ PYBIND11_MODULE(_native, module) {
   module.attr("version_line") = kVersionLine;
   module.def("set_worker_program", &set_worker_program, py::arg("command"));
   module.def("serve_as_worker", &serve_as_worker, py::arg("arguments"));
+  module.def("set_host", &set_host, py::arg("interpreter"));
+  module.def("admit", &admit, py::arg("env"), py::call_guard<py::gil_scoped_release>());
   add_errors(module);
   add_environments(module);
   add_training(module);

@@ -57,6 +57,7 @@ py::dict describe(const Progress& progress, const EnvSpec& env) {
 
 std::unique_ptr<Run> open_run(const TrainArguments& arguments) {
   const Program& program = shipped_program();
+  const std::lock_guard lock(registry_mutex());
   if (!arguments.resume.empty()) {
     const auto adjust = [&](Config& config) {
       for (const std::string& setting : arguments.overrides) apply_setting(config, setting);
@@ -132,6 +133,7 @@ std::string train(const std::string& what, const Settings& overrides, const std:
 // Whether these settings need libtorch: then the run is to have a process of its own.
 bool needs_torch(const std::string& what, const Settings& overrides) {
   const Program& program = shipped_program();
+  const std::lock_guard lock(registry_mutex());
   const Config config =
       load_run_config(program.registry, what, false, overrides, program.algorithms);
   const RunConfig run(env_of(program.registry, config), config, program.algorithms);
@@ -146,10 +148,12 @@ std::string evaluate(const std::string& path, const std::string& checkpoint, int
   std::string json;
   run_long([&] {
     const PolicyFile file = find_policy(path, checkpoint);
+    std::unique_lock lock(registry_mutex());
     const EnvType& type = env_of(shipped_program().registry, file);
     Config env_config = env_config_of(file, type);
     for (const std::string& setting : overrides) env_config.apply_override(setting);
     const EnvSpec env = type.spec(env_config, file.origin.time_limit);
+    lock.unlock();
     const std::unique_ptr<Policy> policy =
         make_policy(file, env, {}, overrides.empty() ? Fit::kSameEnv : Fit::kSameSpaces);
     EvalOptions options;
@@ -200,7 +204,8 @@ void add_training(py::module_& module) {
   module.def("recipe_names", &recipe_names);
   module.def("train", &train, py::arg("what"), py::arg("overrides"), py::arg("out"),
              py::arg("resume"), py::arg("from_step"), py::arg("callback"));
-  module.def("needs_torch", &needs_torch, py::arg("what"), py::arg("overrides"));
+  module.def("needs_torch", &needs_torch, py::arg("what"), py::arg("overrides"),
+             py::call_guard<py::gil_scoped_release>());
   module.def("evaluate", &evaluate, py::arg("path"), py::arg("checkpoint"), py::arg("episodes"),
              py::arg("deterministic"), py::arg("seed"), py::arg("overrides"));
   module.def("read_run", &read, py::arg("path"));

@@ -21,16 +21,18 @@ from . import _native
 from ._native import (CheckFailed, DataError, EnvFailure, Error, InternalError, Interrupted,
                       NumericError, UsageError)
 from .policy import Policy
-from .runs import Progress, Run, train
+from .runs import Progress, Run, admit, train
 
 __version__ = "0.1.0"
 __all__ = ["CheckFailed", "DataError", "EnvFailure", "Error", "InternalError", "Interrupted",
-           "NumericError", "Policy", "Progress", "Run", "UsageError", "env_help", "envs", "make",
-           "make_vec", "recipes", "train"]
+           "NumericError", "Policy", "Progress", "Run", "UsageError", "admit", "env_help", "envs",
+           "make", "make_vec", "recipes", "train"]
 
 # Worker processes are this interpreter with a program that needs nothing but the extension module:
-# neither site-packages nor what the user's own program imports.
+# neither site-packages nor what the user's own program imports. Those of Python environments are
+# this interpreter with all of it.
 if sys.executable:
+    _native.set_host(sys.executable)
     _native.set_worker_program(
         [sys.executable, "-S", "-E", os.path.join(os.path.dirname(__file__), "_worker_program.py")])
 

@@ -20,12 +20,14 @@ from . import _native
 PROGRAM = "import sys; sys.path.append(sys.argv[1]); from flotilla import _child; _child.main()"
 
 
-def train(request: dict[str, Any], listener: Callable[[dict[str, Any]], Any] | None) -> str:
+def train(request: dict[str, Any], admitted: list[str],
+          listener: Callable[[dict[str, Any]], Any] | None) -> str:
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     child = subprocess.Popen([sys.executable, "-c", PROGRAM, root], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        return _converse(child, {**request, "listened": listener is not None}, listener)
+        order = {**request, "admitted": admitted, "listened": listener is not None}
+        return _converse(child, order, listener)
     except BaseException:
         child.send_signal(signal.SIGINT)  # it writes a checkpoint
         raise
@@ -64,6 +66,8 @@ def main() -> None:
     os.dup2(2, 1)
     request = json.loads(sys.stdin.readline())
     listened = request.pop("listened")
+    for env in request.pop("admitted"):
+        _native.admit(env)
     answers: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read_answers, args=(answers,), daemon=True).start()
 
@@ -73,10 +77,13 @@ def main() -> None:
         _tell(replies, {"progress": progress})
         return answers.get() == "1"
 
+    status = 0
     try:
         _tell(replies, _result(request, report))
     except (KeyboardInterrupt, BrokenPipeError):  # the parent asked for it, or is gone
-        sys.exit(130)
+        status = 130
+    sys.stderr.flush()
+    os._exit(status)  # the thread that waits for answers would hold the interpreter up
 
 
 def _result(request: dict[str, Any], report: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:

@@ -36,6 +36,18 @@ class Progress:
 
 Callback = Callable[[Progress], bool | None]
 
+_admitted: list[str] = []  # for processes of their own
+
+
+def admit(env: str) -> None:
+    """Lets runs and policy files name a Python environment: `admit("py:my_pkg.envs:make")`.
+
+    A file of somebody else must not choose the code that runs here. What `train` is asked for by
+    name is admitted by that.
+    """
+    _native.admit(env)
+    _admitted.append(env)
+
 
 def train(what: str = "", *, seed: int | None = None, callback: Callback | None = None,
           out: str | os.PathLike[str] = "", resume: "str | os.PathLike[str] | Run | None" = None,
@@ -43,7 +55,9 @@ def train(what: str = "", *, seed: int | None = None, callback: Callback | None 
           settings: Mapping[str, Any] | None = None, **overrides: Any) -> "Run":
     """Trains a policy and evaluates it; returns the run.
 
-    what: a recipe, an environment or a YAML file, as for `flotilla train`.
+    what: a recipe, an environment or a YAML file, as for `flotilla train`. Python environments,
+        "gym:ID" and "py:MODULE:NAME", run in workers of this interpreter, unless $FLOTILLA_PYTHON
+        names another.
     callback: sees a `Progress` after every update; what it returns as False stops the run, which
         then ends like any other.
     out: directory of the run; else one of its own under runs/.
@@ -67,10 +81,12 @@ def train(what: str = "", *, seed: int | None = None, callback: Callback | None 
     if bool(what) == bool(request["resume"]):
         raise UsageError("say what to train: a recipe, an environment or a YAML file, or a run to "
                          "resume")
+    if what.startswith(("gym:", "py:")):
+        admit(what)
     listener = None if callback is None else lambda facts: callback(Progress(**facts))
     if own_process or _needs_torch(request):
         from . import _child
-        return Run(_child.train(request, listener))
+        return Run(_child.train(request, _admitted, listener))
     return Run(_native.train(**request, callback=listener))
 
 

@@ -9,6 +9,7 @@ import tempfile
 import textwrap
 import threading
 import unittest
+import unittest.mock
 
 import flotilla
 import numpy as np
@@ -211,6 +212,89 @@ class Policies(InFolder):
         actions = policy.predict(np.zeros((5, 3)))
         self.assertEqual((actions.shape, actions.dtype), ((5, 1), np.float32))
         self.assertTrue((abs(actions) <= 2).all())
+
+
+class PythonEnvironments(InFolder):
+    """Workers are this interpreter; tests/python/test_python_envs.py has all that they do."""
+
+    MODULE = textwrap.dedent("""
+        import sys
+        import gymnasium
+        import numpy as np
+
+        class Coin(gymnasium.Env):
+            observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+            action_space = gymnasium.spaces.Discrete(2)
+
+            def __init__(self, log=""):
+                self.log = log
+
+            def reset(self, *, seed=None, options=None):
+                super().reset(seed=seed)
+                if self.log:
+                    with open(self.log, "a") as file:
+                        print(sys.executable, file=file)
+                return np.zeros(2, np.float32), {}
+
+            def step(self, action):
+                return np.zeros(2, np.float32), float(action), True, False, {}
+
+        class Other(Coin):
+            pass
+    """)
+
+    def setUp(self):
+        super().setUp()
+        with open(self.path("coin_env.py"), "w", encoding="utf-8") as file:
+            file.write(self.MODULE)
+        # Nothing but this interpreter itself says where the package is.
+        environment = {"PYTHONPATH": self.folder, "PATH": "/usr/bin:/bin"}
+        patch = unittest.mock.patch.dict(os.environ, environment)
+        patch.start()
+        self.addCleanup(patch.stop)
+        for name in ("VIRTUAL_ENV", "FLOTILLA_PYTHON"):
+            os.environ.pop(name, None)
+
+    def train(self, what, out, **more):
+        return flotilla.train(what, seed=1, out=self.path(out), num_envs=2, workers=1, n_steps=8,
+                              iterations=2, settings={"eval.episodes": 3, "net.hidden": 8}, **more)
+
+    def test_workers_are_this_interpreter(self):
+        log = self.path("log")
+        here = self.train("py:coin_env:Coin", "here", log=log)
+        self.assertEqual(here.summary["steps"], 32)
+        with open(log, encoding="utf-8") as file:
+            self.assertEqual(set(file.read().splitlines()), {sys.executable})
+        self.assertIn(here.evaluate(5)["mean"], (0, 1))
+        apart = self.train("py:coin_env:Coin", "apart", log=log, own_process=True)
+        self.assertEqual(apart.summary["params_sha256"], here.summary["params_sha256"])
+
+    def test_unless_told_otherwise(self):
+        os.environ["FLOTILLA_PYTHON"] = "/no/such/python"
+        with self.assertRaisesRegex(flotilla.UsageError, "/no/such/python has none"):
+            self.train("py:coin_env:Other", "run")
+
+    def test_a_file_does_not_choose_code(self):
+        """In an interpreter that has not named it."""
+        self.train("py:coin_env:Coin", "run")
+        script = textwrap.dedent(f"""
+            import flotilla
+            run = flotilla.Run({self.path("run")!r})
+            for use in (run.evaluate, lambda: flotilla.train(resume=run, iterations=3)):
+                try:
+                    use()
+                except flotilla.DataError as error:
+                    print(error)
+            flotilla.admit(run.env)
+            print(flotilla.train(resume=run, iterations=3).summary["steps"])
+        """)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                              check=False)
+        *refusals, steps = done.stdout.splitlines() or [""]
+        self.assertEqual((len(refusals), steps), (2, "48"), done.stdout + done.stderr)
+        for line in refusals:
+            self.assertIn("'py:coin_env:Coin' is Python code that a file names: to run it, give its "
+                          "name to flotilla.admit()", line)
 
 
 class Plots(InFolder):

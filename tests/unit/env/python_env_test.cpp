@@ -57,6 +57,23 @@ TEST_F(PythonEnv, AFileDoesNotChooseCode) {
   }
 }
 
+TEST_F(PythonEnv, InsideOfAPythonThatOneIsMeant) {
+  const Registry registry;
+  python_settings().host = "/bin/true";
+  EXPECT_EQ(test::error_text(ErrorCode::kUsage, [&] { registry.find("py:os:system"); }),
+            "'py:os:system' is Python code that a file names: to run it, give its name to "
+            "flotilla.admit()");
+  const auto asked = [&] {
+    return test::error_text(ErrorCode::kUsage, [&] { registry.find("gym:CartPole-v1"); });
+  };
+  EXPECT_EQ(asked(), "'gym:CartPole-v1' cannot be made: /bin/true exited with status 0");
+  setenv("FLOTILLA_PYTHON", "/bin/false", 1);
+  EXPECT_EQ(asked(),
+            "no Python with the package 'flotilla': /bin/false has none; install it with 'pip "
+            "install .' or give another one by --python");
+  unsetenv("FLOTILLA_PYTHON");
+}
+
 TEST_F(PythonEnv, NeedsAPythonWithThePackage) {
   const Registry registry;
   python_settings().interpreter = "/bin/false";
