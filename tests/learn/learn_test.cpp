@@ -27,6 +27,29 @@ TEST(Learning, CartPoleWithBfloat16) {
   EXPECT_GE(score("cartpole", 1, {"net.precision=bf16"}), 475);
 }
 
+// A network that sees one number of a picture after the other would have to learn every place
+// apart. Guessing gives 4 of 8.
+double score_of_stripes(const std::vector<std::string>& more) {
+  std::vector<std::string> settings = {"num_envs=16",
+                                       "horizon=32",
+                                       "net.hidden=32",
+                                       "seed=1",
+                                       "ppo.minibatch_size=128",
+                                       "ppo.lr=0.001",
+                                       "ppo.epochs=3",
+                                       "net.activation=relu",
+                                       "eval.every=0"};
+  settings.insert(settings.end(), more.begin(), more.end());
+  const Config config = load_run_config(registry(), "test_stripes", true, settings);
+  Trainer trainer(RunConfig(env_of(registry(), config), config));
+  trainer.train(nullptr);
+  return trainer.evaluate().mean;
+}
+
+TEST(Learning, PicturesWithImpala) {
+  EXPECT_GE(score_of_stripes({"net.torso=impala", "env.side=14", "steps=8192"}), 7.5);
+}
+
 TEST(Learning, Pendulum) { EXPECT_GE(score("pendulum", 1), -200); }
 
 // The best possible return is 9.40.
