@@ -112,7 +112,7 @@ class LiveLine(TerminalTest):
         live = [text for text in re.split(r"\r\x1b\[K|\r\n", shown.raw.decode()) if " left" in text]
         self.assertGreater(len(live), 3)
         plain = re.sub(r"\x1b\[\d*m", "", live[0])
-        self.assertRegex(plain, r"\A\[#*\.*\]  \d+\.\d %  \d s left  return \S+  [\d.,]+ k? ?steps/s")
+        self.assertRegex(plain, r"\A\[#*\.*\]  \d+\.\d %  \d s left  return \S+  [\d.,]+ [kM]? ?steps/s")
         self.assertLess(max(len(re.sub(r"\x1b\[\d*m", "", text)) for text in live), 80)
 
     def test_a_return_that_does_not_exist_is_a_dash(self):

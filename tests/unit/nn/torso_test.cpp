@@ -501,7 +501,7 @@ TEST_P(TorsoTest, ActsFromItsFileAsBefore) {
     std::vector<float> before(5), after(5);
     policy->value(0, batch.bytes.data(), 5, before.data());
     again->value(0, batch.bytes.data(), 5, after.data());
-    for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(after[i], before[i], 1e-5) << i;
+    for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(after[i], before[i], 3e-5) << i;
   }
 }
 
