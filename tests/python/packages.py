@@ -9,9 +9,11 @@ SKIP = 77
 CHILD = "FLOTILLA_TEST_PYTHON_CHILD"
 
 
-def use_test_python():
-    """Starts the test anew in the interpreter that FLOTILLA_TEST_PYTHON names, if it names one."""
-    interpreter = os.environ.get("FLOTILLA_TEST_PYTHON")
+def use_test_python(interpreter=None):
+    """Starts the test anew in this interpreter, or the one that FLOTILLA_TEST_PYTHON names, if either is given."""
+    if interpreter and not os.path.exists(interpreter):
+        skip(f"there is no {interpreter}")
+    interpreter = interpreter or os.environ.get("FLOTILLA_TEST_PYTHON")
     if not interpreter or os.environ.get(CHILD):
         return
     os.environ[CHILD] = "1"  # stops the second call from doing it again
