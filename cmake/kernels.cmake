@@ -19,9 +19,6 @@ function(flotilla_kernels folder)
   set_source_files_properties(${kernels} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   if(FLOTILLA_SANITIZE) # more optimisation or checks of every number would take minutes to compile
     list(APPEND flags -O1 -fno-sanitize=undefined)
-    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU) # checks as calls: half of the time
-      list(APPEND flags --param=asan-instrumentation-with-call-threshold=0)
-    endif()
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     list(APPEND flags -Wno-maybe-uninitialized) # of its own intrinsics

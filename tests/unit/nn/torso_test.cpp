@@ -10,6 +10,7 @@
 #include "flotilla/core/rng.h"
 #include "flotilla/nn/make_policy.h"
 #include "flotilla/nn/policy_file.h"
+#include "support/build.h"
 #include "support/error_text.h"
 #include "support/policy_cases.h"
 
@@ -425,14 +426,15 @@ TEST_P(TorsoTest, StaysWithTorchOverManyUpdates) {
 
 TEST_P(TorsoTest, ThreadsTilesAndSnapshotsChangeNothing) {
   if (is_torch()) GTEST_SKIP() << "whose threads and rows policy_rows_test.cpp tries";
+  constexpr int kRows = kSanitized ? 40 : 150;
   for (const Case& c : torso_cases()) {
     SCOPED_TRACE(c.name);
-    const Batch batch(c.spec, 150);
+    const Batch batch(c.spec, kRows);
     const auto trained = [&](int threads) {
       auto policy = make(c.spec);
       ThreadPool pool(threads);
       for (int i = 0; i < 2; ++i) {
-        learn(*policy, pool, batch.samples(), batch.chosen, Nets::kBoth, Mixture(150));
+        learn(*policy, pool, batch.samples(), batch.chosen, Nets::kBoth, Mixture(kRows));
       }
       return policy;
     };
@@ -440,10 +442,10 @@ TEST_P(TorsoTest, ThreadsTilesAndSnapshotsChangeNothing) {
     EXPECT_TRUE(same_bits(trained(2)->optimiser(), policy->optimiser()));
     EXPECT_TRUE(same_bits(trained(3)->optimiser(), policy->optimiser()));
     const auto snapshot = policy->snapshot();
-    std::vector<float> at_once(150), alone(150);
-    policy->value(0, batch.bytes.data(), 150, at_once.data());
-    const size_t row = batch.bytes.size() / 150;
-    for (size_t i = 0; i < 150; ++i) {
+    std::vector<float> at_once(kRows), alone(kRows);
+    policy->value(0, batch.bytes.data(), kRows, at_once.data());
+    const size_t row = batch.bytes.size() / kRows;
+    for (size_t i = 0; i < kRows; ++i) {
       snapshot->value(1, batch.bytes.data() + i * row, 1, alone.data() + i);
     }
     EXPECT_EQ(alone, at_once);

@@ -6,14 +6,20 @@
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/run.h"
 #include "support/batch.h"
+#include "support/build.h"
 
 namespace flotilla::test {
 namespace {
 
+// Two iterations and, of the whole, two more.
+constexpr int kEnvs = kSanitized ? 3 : 9, kHorizon = kSanitized ? 8 : 24;
+std::string steps_of(int iterations) { return std::to_string(iterations * kEnvs * kHorizon); }
+
 RunConfig run_of(std::vector<std::string> more) {
-  more.insert(more.begin(), {"num_envs=9", "horizon=24", "net.hidden=16", "ppo.minibatch_size=100",
-                             "policy=fused", "ppo.epochs=2", "steps=864", "eval.every=0",
-                             "eval.episodes=2", "env.side=14"});
+  more.insert(more.begin(),
+              {"num_envs=" + std::to_string(kEnvs), "horizon=" + std::to_string(kHorizon),
+               "net.hidden=16", "ppo.minibatches=2", "policy=fused", "ppo.epochs=2",
+               "steps=" + steps_of(4), "eval.every=0", "eval.episodes=2", "env.side=14"});
   const Config config = load_run_config(registry(), "test_stripes", true, more);
   return {env_of(registry(), config), config};
 }
@@ -41,11 +47,11 @@ TEST(Images, GoOnToTheBit) {
   std::filesystem::remove_all(place);
   const std::string expected = trained({"net.torso=impala"});
   {
-    flotilla::Run run(run_of({"net.torso=impala", "steps=432"}), place);
+    flotilla::Run run(run_of({"net.torso=impala", "steps=" + steps_of(2)}), place);
     run.train();
   }
-  const auto resumed =
-      flotilla::Run::resume(registry(), place, [](Config& config) { config.set("steps", "864"); });
+  const auto resumed = flotilla::Run::resume(
+      registry(), place, [](Config& config) { config.set("steps", steps_of(4)); });
   resumed->train();
   EXPECT_EQ(resumed->trainer().params_sha256(), expected);
 }
