@@ -48,9 +48,9 @@ class LocalVecEnv final : public SlotVecEnv {
   Job jobs_[kMaxGroups];
   EpisodeObserver observer_;
   std::unique_ptr<Watchdog> watchdog_;
-  ThreadPool pool_;  // behind all that its threads use: they end before it
   StageTime stage_time_;
-  std::unique_ptr<LoopStage> stage_;  // null where envs step alone; only wait() uses it
+  std::unique_ptr<LoopStage> stage_;  // null where envs step alone; only wait() calls it
+  ThreadPool pool_;                   // behind all that its threads use: they end before it
 };
 
 }  // namespace flotilla
