@@ -266,13 +266,15 @@ PpoUpdate Ppo::update(const Batch& batch, const LearnProgress& progress) {
   update.clip = options_.clip.at(progress.fraction);
   update.entropy_coef = options_.entropy.at(progress.fraction);
   update.epsilon = static_cast<double>(batch.samples.epsilon);
+  Batch near = batch;
+  near.samples = policy_.bring(pool_, batch.samples, batch.trajectory.rows());
   if (options_.separate) {
     PpoUpdate value;
-    run_phase(batch, {Nets::kCritic, options_.value_epochs, options_.value_lr}, value);
-    run_phase(batch, {Nets::kActor, options_.policy_epochs, update.lr}, update);
+    run_phase(near, {Nets::kCritic, options_.value_epochs, options_.value_lr}, value);
+    run_phase(near, {Nets::kActor, options_.policy_epochs, update.lr}, update);
     update.value_loss = value.value_loss;
   } else {
-    run_phase(batch, {Nets::kBoth, options_.epochs, update.lr}, update);
+    run_phase(near, {Nets::kBoth, options_.epochs, update.lr}, update);
   }
   update.update_s = seconds_since(start) - update.advantage_s;
   return update;

@@ -20,7 +20,7 @@ namespace flotilla {
 namespace {
 
 struct EvalArguments {
-  std::string path, checkpoint = "last", levels;
+  std::string path, checkpoint = "last", levels, device = "cpu";
   int episodes = 100;
   bool deterministic = false, stochastic = false, baselines = false, json = false;
   std::optional<int64_t> seed;
@@ -107,7 +107,7 @@ void evaluate(const Program& program, const EvalArguments& arguments) {
   const EnvSpec env = type.spec(env_config, file.origin.time_limit);
   const Fit fit = arguments.overrides.empty() ? Fit::kSameEnv : Fit::kSameSpaces;
   const std::unique_ptr<Policy> policy =
-      make_policy(file, env, {.factory = program.policy_factory}, fit);
+      make_policy(file, env, {.device = arguments.device, .factory = program.policy_factory}, fit);
   const EvalOptions options = eval_options(arguments, file);
 
   std::vector<Played> all;
@@ -168,6 +168,8 @@ void add_eval_command(Command& root, Program& program) {
       .choices({"train", "test", "both"});
   command.flag("--baselines", arguments->baselines,
                "random actions and the best constant action beside the policy");
+  command.option("--device", arguments->device, "where the network runs (default cpu)")
+      .choices({"cpu", "cuda"});
   add_python_option(command);
   command.flag("--json", arguments->json, "print one JSON object on stdout");
   command.action([&program, arguments] { evaluate(program, *arguments); });

@@ -151,8 +151,9 @@ Schema NetworkSpec::schema() {
       .boolean("squash", false, "continuous actions by tanh over their bounds instead of clipping")
       .boolean("normalize_obs", false, "observations by their running mean and std")
       .alias("normalise_obs")
-      .choice("precision", "fp32", {"fp32", "bf16"},
-              "of the factors in products of hidden layers; bf16 is for the fused policy");
+      .choice(
+          "precision", "fp32", {"fp32", "bf16"},
+          "of the factors in products of hidden layers; bf16 is for the fused policy and for CUDA");
   return schema;
 }
 
@@ -175,9 +176,6 @@ NetworkSpec NetworkSpec::from(const Config& config, const std::string& prefix, c
   spec.precision =
       config.get_text(prefix + "precision") == "bf16" ? Precision::kBf16 : Precision::kFp32;
   if (spec.squash) require_squashable(prefix + "squash", env);
-  if (spec.precision == Precision::kBf16 && spec.torso != Torso::kNone) {
-    throw Error(ErrorCode::kUsage, prefix + "precision: a network with a torso is fp32 alone");
-  }
   if (spec.normalise_obs && spec.torso != Torso::kNone) {
     throw Error(ErrorCode::kUsage,
                 prefix + "normalize_obs: a torso scales pixels itself, so only one of them");

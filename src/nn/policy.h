@@ -183,6 +183,12 @@ class Policy : public ActingPolicy {
  public:
   explicit Policy(const NetworkSpec& spec) : ActingPolicy(spec) {}
 
+  // The first rows of a rollout where evaluate() and gradient() read them fastest: as they are, or
+  // copied to a device, until the next call. Worth it before several passes over them.
+  virtual Samples bring(ThreadPool& /*pool*/, const Samples& samples, size_t /*rows*/) {
+    return samples;
+  }
+
   // What the policy as it is makes of the rows `chosen`.
   virtual void evaluate(ThreadPool& pool, const Samples& samples, std::span<const int32_t> chosen,
                         const RowTerms& out) = 0;

@@ -71,9 +71,10 @@ void* open_torch_plugin(const std::string& name, const char* function) {
 }
 
 std::unique_ptr<Policy> make_torch_policy(const NetworkSpec& spec, const PolicyOptions& options) {
-  if (spec.precision != Precision::kFp32) {
+  if (spec.precision != Precision::kFp32 && options.device != "cuda") {
     throw Error(ErrorCode::kUsage,
-                "net.precision: libtorch computes in fp32 alone; bf16 needs the fused kernels");
+                "net.precision: on a CPU libtorch computes in fp32 alone; bf16 needs the fused "
+                "kernels or device=cuda");
   }
   // Tried again after it threw.
   static auto* const make = reinterpret_cast<MakeTorchPolicy*>(

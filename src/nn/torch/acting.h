@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "flotilla/nn/torch/distribution.h"
+#include "flotilla/nn/torch/forward.h"
 #include "flotilla/nn/torch/host_batch.h"
 #include "flotilla/nn/torch/libtorch.h"
 #include "flotilla/nn/torch/network.h"
@@ -22,132 +23,125 @@ class TorchActing {
   TorchActing(const NetworkSpec& spec, const Network& network, const ObsNormaliser& normaliser)
       : spec_(spec),
         network_(network),
-        normaliser_(normaliser),
-        device_(network.flat().device()),
-        tile_(tile_for(spec, device_)) {}
+        forward_(spec, network, normaliser, tile_for(spec, network.flat().device())) {}
 
-  int tile() const { return tile_; }
+  int tile() const { return forward_.tile(); }
 
   void act(const ActRows& rows, const Draw& draw) const {
     require_host(rows.memory);
     guarded([&] {
       const c10::InferenceMode no_gradients;
-      for (int first = -(rows.first_env % tile_); first < rows.count; first += tile_) {
-        act_tile(rows, draw, first, {std::max(0, -first), std::min(tile_, rows.count - first)});
-      }
+      const std::vector<Part> parts = forward_.parts(rows.first_env % tile(), rows.count);
+      const std::vector<Heads> heads = forward_(rows.obs, parts, true, rows.value != nullptr);
+      for (size_t i = 0; i < parts.size(); ++i) choose_actions(rows, draw, parts[i], heads[i]);
     });
   }
 
   void value(const std::byte* obs, int count, float* out) const {
     guarded([&] {
       const c10::InferenceMode no_gradients;
-      for (int first = 0; first < count; first += tile_) {
-        const Span valid{0, std::min(tile_, count - first)};
-        const Tile tile = tile_of({.obs = obs}, first, valid);
-        const Array values =
-            network_.forward(tile.obs, false, true).value.to(at::kCPU).contiguous();
-        std::memcpy(out + first, values.data_ptr<float>(),
-                    static_cast<size_t>(valid.size()) * sizeof(float));
-      }
+      const std::vector<Part> parts = forward_.parts(0, count);
+      const std::vector<Heads> heads = forward_(obs, parts, false, true);
+      for (size_t i = 0; i < parts.size(); ++i) copy_out(heads[i].value, parts[i], out);
     });
   }
 
  private:
-  // A matrix product may round a row differently when its shape or the row's place changes. So a
-  // row is always computed in a tile of this many, at the place its env's number says.
+  using Part = TileForward::Part;
+
   static int tile_for(const NetworkSpec& spec, const at::Device& device) {
-    if (spec.torso != Torso::kNone) return device.is_cuda() ? 256 : 16;  // a picture is much work
+    if (spec.torso != Torso::kNone) return device.is_cuda() ? 64 : 16;  // a picture is much work
     return device.is_cuda() ? 1024 : 64;
   }
 
-  struct Tile {
-    Array obs, open;
-  };
+  static void copy_out(const Array& from, const Part& part, float* to) {
+    if (to == nullptr) return;
+    const Array here = from.contiguous();
+    std::memcpy(to + part.row, here.data_ptr<float>() + part.first,
+                static_cast<size_t>(part.size) * sizeof(float));
+  }
 
-  // Row `first_row` of `rows`, which may lie before the first, comes to the top of the tile; rows
-  // that are not there are zeros with every choice open.
-  Tile tile_of(const ActRows& rows, int first_row, Span valid) const {
-    HostBatch host(spec_, normaliser_, tile_, rows.mask != nullptr);
-    for (int i = valid.begin; i < valid.end; ++i) {
-      host.put(static_cast<size_t>(i), rows.obs, rows.mask, static_cast<size_t>(first_row + i));
+  Array open_of(const ActRows& rows, const Part& part) const {
+    HostMask mask(spec_, tile(), rows.mask != nullptr);
+    for (int i = 0; i < part.size; ++i) {
+      mask.put(static_cast<size_t>(part.first + i), rows.mask, static_cast<size_t>(part.row + i));
     }
-    return {host.obs().to(device_), host.open(device_)};
+    return mask.open();
   }
 
   Array draw_choices(const std::vector<Choices>& choices, const ActRows& rows, const Draw& draw,
-                     int first_row, Span valid) const {
+                     const Part& part) const {
     const size_t dims = spec_.action.dims();
-    const Uniforms uniforms(draw, rows.first_env + first_row, tile_, dims);
+    const Uniforms uniforms(draw, first_env(rows, part), tile(), dims);
     const Epsilon epsilon(static_cast<double>(draw.epsilon));
-    Array latent = at::zeros({tile_, static_cast<int64_t>(dims)}, at::kLong);
+    Array latent = at::zeros({tile(), static_cast<int64_t>(dims)}, at::kLong);
     for (size_t d = 0; d < dims; ++d) {
       const auto count = static_cast<size_t>(spec_.action.choices[d]);
-      const Array p = choices[d].probabilities(epsilon).to(at::kCPU);
+      const Array p = choices[d].probabilities(epsilon);
       const float* table = p.data_ptr<float>();
-      for (int i = valid.begin; i < valid.end; ++i) {
+      for (int i = part.first; i < part.first + part.size; ++i) {
         const std::span<const float> row(table + static_cast<size_t>(i) * count, count);
         const int32_t choice = draw.greedy ? likeliest(row) : choose(row, uniforms(i, d));
-        const size_t at = static_cast<size_t>(first_row + i) * dims + d;
+        const size_t at = place(part, i) * dims + d;
         latent.data_ptr<int64_t>()[static_cast<size_t>(i) * dims + d] = choice;
         reinterpret_cast<int32_t*>(rows.action)[at] = choice;
         reinterpret_cast<int32_t*>(rows.latent)[at] = choice;
       }
     }
-    return latent.to(device_);
+    return latent;
   }
 
-  Array draw_box(const Array& mean, const ActRows& rows, const Draw& draw, int first_row,
-                 Span valid) const {
+  Array draw_box(const Array& mean, const Array& log_std, const ActRows& rows, const Draw& draw,
+                 const Part& part) const {
     const size_t dims = spec_.action.dims();
-    const Uniforms uniforms(draw, rows.first_env + first_row, tile_, dims * 2);
-    const Array deviation = network_.leaf("log_std").exp().to(at::kCPU);
-    Array latent = mean.to(at::kCPU).clone();
-    for (int i = valid.begin; i < valid.end; ++i) {
+    const Uniforms uniforms(draw, first_env(rows, part), tile(), dims * 2);
+    const Array deviation = log_std.exp();
+    Array latent = mean.clone();
+    for (int i = part.first; i < part.first + part.size; ++i) {
       for (size_t d = 0; d < dims; ++d) {
         float& sample = latent.data_ptr<float>()[static_cast<size_t>(i) * dims + d];
         if (!draw.greedy) {
           sample +=
               deviation.data_ptr<float>()[d] * normal(uniforms(i, 2 * d), uniforms(i, 2 * d + 1));
         }
-        const size_t at = static_cast<size_t>(first_row + i) * dims + d;
+        const size_t at = place(part, i) * dims + d;
         reinterpret_cast<float*>(rows.latent)[at] = sample;
         reinterpret_cast<float*>(rows.action)[at] = box_action(spec_, sample, d);
       }
     }
-    return latent.to(device_);
+    return latent;
   }
 
-  void act_tile(const ActRows& rows, const Draw& draw, int first_row, Span valid) const {
-    const Tile tile = tile_of(rows, first_row, valid);
-    const Heads heads = network_.forward(tile.obs, true, rows.value != nullptr);
+  // Of the first row of a tile, which may have no env among the rows.
+  static int first_env(const ActRows& rows, const Part& part) {
+    return rows.first_env + part.row - part.first;
+  }
+  // Of row i of a tile, among the rows.
+  static size_t place(const Part& part, int i) {
+    return static_cast<size_t>(part.row + i - part.first);
+  }
+
+  void choose_actions(const ActRows& rows, const Draw& draw, const Part& part,
+                      const Heads& heads) const {
     Array logprob;
     if (spec_.action.is_box()) {
-      const Array latent = draw_box(heads.actor, rows, draw, first_row, valid);
-      if (rows.logprob != nullptr) {
-        logprob = gaussian_logprob(spec_, heads.actor, network_.leaf("log_std"), latent);
-      }
+      const Array log_std = network_.leaf("log_std").to(at::kCPU);
+      const Array latent = draw_box(heads.actor, log_std, rows, draw, part);
+      if (rows.logprob != nullptr) logprob = gaussian_logprob(spec_, heads.actor, log_std, latent);
     } else {
-      const auto choices = choices_of(spec_.action, heads.actor, tile.open);
-      const Array latent = draw_choices(choices, rows, draw, first_row, valid);
+      const auto choices = choices_of(spec_.action, heads.actor, open_of(rows, part));
+      const Array latent = draw_choices(choices, rows, draw, part);
       if (rows.logprob != nullptr) {
         logprob = choices_logprob(choices, latent, Epsilon(static_cast<double>(draw.epsilon)));
       }
     }
-    const auto copy_out = [&](const Array& from, float* to) {
-      if (to == nullptr) return;
-      const Array here = from.to(at::kCPU).contiguous();
-      std::memcpy(to + first_row + valid.begin, here.data_ptr<float>() + valid.begin,
-                  static_cast<size_t>(valid.size()) * sizeof(float));
-    };
-    copy_out(logprob, rows.logprob);
-    copy_out(heads.value, rows.value);
+    copy_out(logprob, part, rows.logprob);
+    copy_out(heads.value, part, rows.value);
   }
 
   const NetworkSpec& spec_;
   const Network& network_;
-  const ObsNormaliser& normaliser_;
-  const at::Device device_;
-  const int tile_;
+  const TileForward forward_;
 };
 
 }  // namespace flotilla::torch_nn

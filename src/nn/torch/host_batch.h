@@ -15,37 +15,37 @@ inline size_t obs_row_bytes(const NetworkSpec& spec) {
   return static_cast<size_t>(spec.inputs) * (spec.obs_type == ObsType::kUint8 ? 1 : sizeof(float));
 }
 
-// Rows that are not put stay zeros with every choice open.
-class HostBatch {
+// Bytes of pictures stay bytes until they are on the device.
+inline bool takes_bytes(const NetworkSpec& spec) {
+  return spec.torso != Torso::kNone && spec.obs_type == ObsType::kUint8;
+}
+
+// Rows that are not put stay zeros.
+class HostObs {
  public:
-  HostBatch(const NetworkSpec& spec, const ObsNormaliser& normaliser, int64_t rows, bool masked)
-      : spec_(spec), normaliser_(normaliser), mask_size_(spec.action.mask_size()) {
-    // Bytes of pictures stay bytes until they are on the device.
-    const bool bytes = spec.torso != Torso::kNone && spec.obs_type == ObsType::kUint8;
-    obs_ = at::zeros({rows, spec.inputs}, bytes ? at::kByte : at::kFloat);
-    if (!masked || mask_size_ == 0) return;
-    open_ = at::ones({rows, static_cast<int64_t>(mask_size_)}, at::kBool);
+  // `pinned`: in pages that a GPU reads by itself.
+  HostObs(const NetworkSpec& spec, const ObsNormaliser& normaliser, int64_t rows,
+          bool pinned = false)
+      : spec_(spec), normaliser_(normaliser) {
+    const auto type = at::dtype(takes_bytes(spec) ? at::kByte : at::kFloat);
+    rows_ = at::zeros({rows, spec.inputs}, type.pinned_memory(pinned));
   }
 
-  // Row `from` of the arrays becomes row `to` of the batch.
-  void put(size_t to, const std::byte* obs, const uint8_t* mask, size_t from) {
+  // Row `from` of the array becomes row `to`.
+  void put(size_t to, const std::byte* obs, size_t from) {
     const size_t bytes = obs_row_bytes(spec_);
-    if (obs_.scalar_type() == at::kByte) {
-      std::memcpy(obs_.data_ptr<uint8_t>() + to * bytes, obs + from * bytes, bytes);
+    if (rows_.scalar_type() == at::kByte) {
+      std::memcpy(rows_.data_ptr<uint8_t>() + to * bytes, obs + from * bytes, bytes);
     } else {
-      put_obs(obs + from * bytes, obs_.data_ptr<float>() + to * static_cast<size_t>(spec_.inputs));
+      put_floats(obs + from * bytes,
+                 rows_.data_ptr<float>() + to * static_cast<size_t>(spec_.inputs));
     }
-    if (!open_.defined()) return;
-    const uint8_t* flags = mask + from * mask_size_;
-    std::transform(flags, flags + mask_size_, open_.data_ptr<bool>() + to * mask_size_,
-                   [](uint8_t flag) { return flag != 0; });
   }
 
-  const at::Tensor& obs() const { return obs_; }
-  at::Tensor open(at::Device device) const { return open_.defined() ? open_.to(device) : open_; }
+  const at::Tensor& rows() const { return rows_; }
 
  private:
-  void put_obs(const std::byte* from, float* to) const {
+  void put_floats(const std::byte* from, float* to) const {
     const auto count = static_cast<size_t>(spec_.inputs);
     if (spec_.obs_type == ObsType::kUint8) {
       for (size_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
@@ -62,8 +62,29 @@ class HostBatch {
 
   const NetworkSpec& spec_;
   const ObsNormaliser& normaliser_;
-  size_t mask_size_;
-  at::Tensor obs_, open_;  // open_: undefined when every choice is open
+  at::Tensor rows_;
+};
+
+// Rows that are not put have every choice open.
+class HostMask {
+ public:
+  HostMask(const NetworkSpec& spec, int64_t rows, bool masked) : size_(spec.action.mask_size()) {
+    if (masked && size_ > 0) open_ = at::ones({rows, static_cast<int64_t>(size_)}, at::kBool);
+  }
+
+  void put(size_t to, const uint8_t* mask, size_t from) {
+    if (!open_.defined()) return;
+    const uint8_t* flags = mask + from * size_;
+    std::transform(flags, flags + size_, open_.data_ptr<bool>() + to * size_,
+                   [](uint8_t flag) { return flag != 0; });
+  }
+
+  // Undefined when every choice is open.
+  const at::Tensor& open() const { return open_; }
+
+ private:
+  size_t size_;
+  at::Tensor open_;
 };
 
 }  // namespace flotilla::torch_nn

@@ -71,14 +71,14 @@ class Network {
 
   Heads forward(const Array& obs, bool actor, bool value) const {
     Heads heads;
-    const Array seen = spec_.torso == Torso::kNone ? obs : features(obs);
+    const Array seen = spec_.torso == Torso::kNone ? factor(obs) : features(obs);
     const Array trunk = spec_.shared ? hidden("trunk", seen) : Array();
     const size_t last = spec_.shared ? 0 : spec_.hidden.size();
-    const auto head = [&](const char* net) {
-      return layer(layer_name(net, last), spec_.shared ? trunk : hidden(net, seen));
+    const auto outputs = [&](const char* net) {
+      return head(layer_name(net, last), spec_.shared ? trunk : hidden(net, seen));
     };
-    if (actor) heads.actor = head("actor");
-    if (value) heads.value = head("critic").squeeze(1);
+    if (actor) heads.actor = outputs("actor");
+    if (value) heads.value = outputs("critic").squeeze(1);
     return heads;
   }
 
@@ -128,16 +128,23 @@ class Network {
   static std::string layer_name(const char* net, size_t number) {
     return std::string(net) + "." + std::to_string(number);
   }
+  // Of everything but the heads: as the products take it.
+  Array factor(const Array& x) const {
+    return x.to(spec_.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat);
+  }
+  Array head(const std::string& name, const Array& x) const {
+    return at::linear(x.to(at::kFloat), leaf(name + ".weight"), leaf(name + ".bias"));
+  }
   Array layer(const std::string& name, const Array& x) const {
-    return at::linear(x, leaf(name + ".weight"), leaf(name + ".bias"));
+    return at::linear(x, factor(leaf(name + ".weight")), factor(leaf(name + ".bias")));
   }
   Array convolve(const Convolution& each, const Array& x) const {
-    return at::conv2d(x, leaf(each.name + ".weight"), leaf(each.name + ".bias"), each.stride,
-                      each.padding);
+    return at::conv2d(x, factor(leaf(each.name + ".weight")), factor(leaf(each.name + ".bias")),
+                      each.stride, each.padding);
   }
   // Pictures lie with their channels innermost; libtorch counts these first.
   Array features(const Array& obs) const {
-    const Array pixels = spec_.obs_type == ObsType::kUint8 ? obs.to(at::kFloat) / 255 : obs;
+    const Array pixels = spec_.obs_type == ObsType::kUint8 ? factor(obs) / 255 : factor(obs);
     const Array x = pixels.view({-1, spec_.image.rows, spec_.image.columns, spec_.image.channels})
                         .permute({0, 3, 1, 2});
     const Array made = spec_.torso == Torso::kNature ? nature(x) : impala(x);

@@ -94,6 +94,7 @@ class TorchPolicy final : public Policy {
   }
   void evaluate(ThreadPool& pool, const Samples& samples, std::span<const int32_t> chosen,
                 const RowTerms& out) override;
+  Samples bring(ThreadPool& pool, const Samples& samples, size_t rows) override;
   LossSums gradient(ThreadPool& pool, const Samples& samples, std::span<const int32_t> chosen,
                     Nets nets, const Objective& objective) override;
   GradientView gradient_view() override;
@@ -128,6 +129,9 @@ class TorchPolicy final : public Policy {
     Recording forward, backward;
   };
 
+  void require_known(const Samples& samples) const;
+  Array upload(ThreadPool& pool, const std::byte* from, size_t bytes);
+  Batch select(std::span<const int32_t> chosen) const;
   Batch gather(const Samples& samples, std::span<const int32_t> chosen) const;
   Outputs outputs(const Batch& batch, Nets nets, const Epsilon& epsilon) const;
   static Array seen(const Outputs& outputs);
@@ -150,6 +154,8 @@ class TorchPolicy final : public Policy {
   torch_nn::TorchActing acting_;
   Array gradient_;  // of the nets it was asked for
   Array m_, v_;     // of the optimiser, laid out as the network's parameters
+  Batch brought_;   // by bring(), all rows of it
+  Array staging_;   // pages that a GPU reads by itself
   uint64_t actor_steps_ = 0, critic_steps_ = 0;
   // By rows, nets, whether there are masks, and whether there is an epsilon.
   std::map<std::tuple<size_t, Nets, bool, bool>, Recorded> recorded_;
@@ -173,21 +179,86 @@ std::shared_ptr<const ActingPolicy> TorchPolicy::snapshot() const {
 
 // ---- learning -----------------------------------------------------------------------------------
 
+void TorchPolicy::require_known(const Samples& samples) const {
+  const bool brought =
+      brought_.obs.defined() && static_cast<const void*>(samples.obs) == brought_.obs.data_ptr();
+  if (!brought) require_host(samples.memory);
+}
+
+Array TorchPolicy::upload(ThreadPool& pool, const std::byte* from, size_t bytes) {
+  constexpr size_t kPiece = size_t{32} << 20;
+  if (!staging_.defined()) {
+    staging_ = at::empty({int64_t{kPiece}}, at::dtype(at::kByte).pinned_memory(true));
+  }
+  const Array to = at::empty({static_cast<int64_t>(bytes)}, at::device(device_).dtype(at::kByte));
+  for (size_t at = 0; at < bytes; at += kPiece) {
+    const size_t size = std::min(kPiece, bytes - at);
+    pool.run([&](int thread) {
+      const Span mine = part_of({0, static_cast<int>(size)}, thread, pool.threads());
+      std::memcpy(staging_.data_ptr<uint8_t>() + mine.begin, from + at + mine.begin,
+                  static_cast<size_t>(mine.size()));
+    });
+    to.narrow(0, static_cast<int64_t>(at), static_cast<int64_t>(size))
+        .copy_(staging_.narrow(0, 0, static_cast<int64_t>(size)));
+  }
+  return to;
+}
+
+// Pictures alone: other rows are small, and are normalised on the host.
+Samples TorchPolicy::bring(ThreadPool& pool, const Samples& samples, size_t rows) {
+  if (!device_.is_cuda() || !torch_nn::takes_bytes(spec_)) return samples;
+  require_host(samples.memory);
+  return guarded([&]() -> Samples {
+    const auto n = static_cast<int64_t>(rows);
+    const auto dims = static_cast<int64_t>(spec_.action.dims());
+    const size_t mask_bytes = rows * spec_.action.mask_size();
+    const bool masked = samples.mask != nullptr && mask_bytes > 0;
+    brought_ = {};  // its memory serves again
+    brought_.obs =
+        upload(pool, samples.obs, rows * torch_nn::obs_row_bytes(spec_)).view({n, spec_.inputs});
+    if (masked) {
+      const auto* flags = reinterpret_cast<const std::byte*>(samples.mask);
+      brought_.open = upload(pool, flags, mask_bytes).view({n, -1}).to(at::kBool);
+    }
+    const Array latent = upload(pool, samples.latent, rows * spec_.action.dims() * sizeof(float));
+    brought_.latent = spec_.action.is_box() ? latent.view(at::kFloat).view({n, dims})
+                                            : latent.view(at::kInt).view({n, dims}).to(at::kLong);
+    return {.obs = static_cast<const std::byte*>(brought_.obs.data_ptr()),
+            .mask = masked ? static_cast<const uint8_t*>(brought_.open.data_ptr()) : nullptr,
+            .latent = static_cast<const std::byte*>(brought_.latent.data_ptr()),
+            .epsilon = samples.epsilon,
+            .memory = Memory::kCuda};
+  });
+}
+
+TorchPolicy::Batch TorchPolicy::select(std::span<const int32_t> chosen) const {
+  const Array rows = at::from_blob(const_cast<int32_t*>(chosen.data()),
+                                   {static_cast<int64_t>(chosen.size())}, at::kInt)
+                         .to(device_);
+  const auto pick = [&](const Array& from) {
+    return from.defined() ? from.index_select(0, rows) : from;
+  };
+  return {pick(brought_.obs), pick(brought_.open), pick(brought_.latent)};
+}
+
 TorchPolicy::Batch TorchPolicy::gather(const Samples& samples,
                                        std::span<const int32_t> chosen) const {
+  if (samples.memory == Memory::kCuda) return select(chosen);
   const auto n = static_cast<int64_t>(chosen.size());
   const size_t dims = spec_.action.dims(), bytes = dims * sizeof(float);
-  torch_nn::HostBatch host(spec_, obs_normaliser_, n, samples.mask != nullptr);
+  torch_nn::HostObs obs(spec_, obs_normaliser_, n);
+  torch_nn::HostMask mask(spec_, n, samples.mask != nullptr);
   Array latent =
       at::empty({n, static_cast<int64_t>(dims)}, spec_.action.is_box() ? at::kFloat : at::kInt);
   auto* to = static_cast<std::byte*>(latent.data_ptr());
   for (size_t i = 0; i < chosen.size(); ++i) {
     const auto row = static_cast<size_t>(chosen[i]);
-    host.put(i, samples.obs, samples.mask, row);
+    obs.put(i, samples.obs, row);
+    mask.put(i, samples.mask, row);
     std::memcpy(to + i * bytes, samples.latent + row * bytes, bytes);
   }
   latent = latent.to(device_);
-  return {host.obs().to(device_), host.open(device_),
+  return {obs.rows().to(device_), mask.open().defined() ? mask.open().to(device_) : Array(),
           spec_.action.is_box() ? latent : latent.to(at::kLong)};
 }
 
@@ -380,7 +451,7 @@ double TorchPolicy::descend(Nets nets, const GradientStep& step) {
 
 void TorchPolicy::evaluate(ThreadPool& /*pool*/, const Samples& samples,
                            std::span<const int32_t> chosen, const RowTerms& out) {
-  require_host(samples.memory);
+  require_known(samples);
   guarded([&] {
     const c10::NoGradGuard no_gradients;
     for (size_t first = 0; first < chosen.size(); first += kLeastShard) {
@@ -402,7 +473,7 @@ void TorchPolicy::evaluate(ThreadPool& /*pool*/, const Samples& samples,
 LossSums TorchPolicy::gradient(ThreadPool& pool, const Samples& samples,
                                std::span<const int32_t> chosen, Nets nets,
                                const Objective& objective) {
-  require_host(samples.memory);
+  require_known(samples);
   require_apart(nets);
   require_whole(chosen, objective);
   return guarded([&] {

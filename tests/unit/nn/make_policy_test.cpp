@@ -47,8 +47,10 @@ TEST(MakePolicy, Bf16IsForTheFusedKernels) {
   spec.precision = Precision::kBf16;
   const std::string kernel = make_policy(spec, {})->implementation().name;
   EXPECT_TRUE(kernel.starts_with("fused ") && kernel.ends_with(" bf16")) << kernel;
-  EXPECT_EQ(error_of(spec, "torch", "cpu"),
-            "net.precision: libtorch computes in fp32 alone; bf16 needs the fused kernels");
+  EXPECT_EQ(
+      error_of(spec, "torch", "cpu"),
+      "net.precision: on a CPU libtorch computes in fp32 alone; bf16 needs the fused kernels or "
+      "device=cuda");
 }
 
 TEST(MakePolicy, FusedSaysWhatItCannotDo) {

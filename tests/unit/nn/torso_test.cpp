@@ -80,11 +80,6 @@ TEST(Torso, FusedKernelsTakeIt) {
   const EnvSpec large = images(ObsSpace::uint8({100, 100, 3}));
   EXPECT_EQ(fused_refusal(network_of(large, {"torso=impala"})),
             "number of features 5408 is over its limit of 4096");
-  EXPECT_EQ(error_text(ErrorCode::kUsage,
-                       [] {
-                         network_of(kPixels, {"torso=nature", "precision=bf16"});
-                       }),
-            "precision: a network with a torso is fp32 alone");
 }
 
 // A loss with a slope of its own for every row.
@@ -302,6 +297,17 @@ struct Batch {
 // A step whose first moments are the gradient.
 GradientStep plain() { return {.lr = 1e-3, .max_grad_norm = 0, .rule = Adam{.beta1 = 0}}; }
 
+// By its effect: it may lie on a device.
+std::string gradient_text(Policy& policy) {
+  ThreadPool pool(1);
+  const Tensors before = policy.parameters(), moments = policy.optimiser();
+  policy.apply(pool, Nets::kBoth, plain());
+  const std::string text = sha256(policy.optimiser());
+  policy.set_parameters(before);
+  policy.set_optimiser(moments);
+  return text;
+}
+
 class TorsoTest : public OnEveryKernel {};
 INSTANTIATE_TEST_SUITE_P(Kernels, TorsoTest, testing::ValuesIn(every_kernel()), kernel_name);
 
@@ -449,6 +455,29 @@ TEST_P(TorsoTest, ThreadsTilesAndSnapshotsChangeNothing) {
       snapshot->value(1, batch.bytes.data() + i * row, 1, alone.data() + i);
     }
     EXPECT_EQ(alone, at_once);
+  }
+}
+
+// As a learner does before several passes; on a GPU (FLOTILLA_TEST_DEVICE) the rows are copied.
+TEST_P(TorsoTest, RowsThatWereBroughtAreTheSame) {
+  constexpr int kRows = 40;
+  ThreadPool pool(2);
+  for (const Case& c : torso_cases()) {
+    SCOPED_TRACE(c.name);
+    const Batch batch(c.spec, kRows);
+    const std::vector<int32_t> some = {31, 0, 7, 39, 7};
+    const auto policy = make(c.spec);
+    for (int time = 0; time < 3; ++time) {  // a GPU records the second and replays the third
+      std::vector<float> here(some.size()), there(some.size());
+      policy->evaluate(pool, batch.samples(), some, {.logprob = here.data()});
+      policy->gradient(pool, batch.samples(), some, Nets::kBoth, Mixture(kRows));
+      const std::string gradient = gradient_text(*policy);
+      const Samples near = policy->bring(pool, batch.samples(), kRows);
+      policy->evaluate(pool, near, some, {.logprob = there.data()});
+      policy->gradient(pool, near, some, Nets::kBoth, Mixture(kRows));
+      EXPECT_EQ(there, here);
+      EXPECT_EQ(gradient_text(*policy), gradient);
+    }
   }
 }
 
