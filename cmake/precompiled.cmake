@@ -24,3 +24,24 @@ function(flotilla_precompile target first)
     target_compile_options(${target} PRIVATE -fpch-preprocess)
   endif()
 endfunction()
+
+# g++ takes precompiled headers only for files that are optimised where they were, or not where they
+# were not. flotilla_hot_headers(HOT HEADERS...): a target with headers for files that are.
+function(flotilla_hot_headers hot)
+  set(nothing ${CMAKE_CURRENT_BINARY_DIR}/${hot}.cpp)
+  file(WRITE ${nothing} "")
+  add_library(${hot} OBJECT EXCLUDE_FROM_ALL ${nothing})
+  target_compile_options(${hot} PRIVATE -O1)
+  flotilla_precompile(${hot} ${hot} ${ARGN})
+endfunction()
+
+# flotilla_hot_files(HOT FILES...): files that are optimised and have those headers.
+function(flotilla_hot_files hot)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O1)
+  if(FLOTILLA_PCH AND TARGET ${hot} AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    get_property(folder TARGET ${hot} PROPERTY BINARY_DIR)
+    set(headers ${folder}/CMakeFiles/${hot}.dir/cmake_pch.hxx)
+    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O1;-include;${headers}"
+                                SKIP_PRECOMPILE_HEADERS ON OBJECT_DEPENDS ${headers}.gch)
+  endif()
+endfunction()

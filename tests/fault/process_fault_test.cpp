@@ -17,6 +17,7 @@
 #include "flotilla/core/rng.h"
 #include "flotilla/domains/classic/classic.h"
 #include "flotilla/env/random_run.h"
+#include "support/build.h"
 
 namespace flotilla {
 namespace {
@@ -426,7 +427,7 @@ TEST(ProcessFaults, AnEnvThatCannotBeBuiltIsAStartError) {
 TEST(ProcessFaults, CreateAndDestroyLeaveNothing) {
   const int files_before = open_files();
   for (const StartMethod method : {StartMethod::kSpawn, StartMethod::kFork}) {
-    for (int i = 0; i < 10; ++i) {
+    for (int i = 0; i < (test::kSanitized ? 4 : 10); ++i) {
       VecOptions options = processes(4, 2, OnFailure::kStop);
       options.start_method = method;
       RandomRun run = start(faulty_config(), options);

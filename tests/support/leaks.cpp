@@ -9,7 +9,9 @@ namespace {
 pid_t searched = 0;
 
 class TestProgram : public testing::Environment {
-  void SetUp() override { searched = ::getpid(); }
+  void SetUp() override {
+    if (!testing::internal::InDeathTestChild()) searched = ::getpid();
+  }
 };
 
 const testing::Environment* const kTestProgram = testing::AddGlobalTestEnvironment(new TestProgram);

@@ -29,7 +29,7 @@ std::vector<std::string> quick(const EnvType& type) {
 // Those that step together are slow, under a sanitizer very slow; pictures take long to hash.
 int steps_for(const EnvType& type, int usual) {
   const bool shows_pictures = type.spec(Config(type.schema)).obs.row_bytes() > 4096;
-  if (!type.batched) return shows_pictures ? usual / 5 : usual;
+  if (!type.batched) return shows_pictures ? usual / (kSanitized ? 20 : 5) : usual;
   return kSanitized ? 15 : 70;
 }
 
