@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/training.md"
 RESULTS = ROOT / "bench/results/recipes"
 BEGIN, END = "<!-- recipes: bench/recipes.py -->\n", "<!-- end of recipes -->\n"
-KEPT = ("recipe", "first_seed", "seeds", "at_least", "passed", "failures", "mean", "lowest", "kernel", "cpu", "version")
+KEPT = ("recipe", "first_seed", "seeds", "at_least", "passed", "failures", "mean", "lowest", "random", "constant",
+        "kernel", "cpu", "version")
 
 
 def add(path):
@@ -36,12 +37,14 @@ def sweeps():
 
 
 def table():
-    rows = ["| recipe | kernel | seeds | reached | mean | lowest |", "|---|---|---|---|---|---|"]
+    rows = ["| recipe | kernel | seeds | reached | mean | lowest | random actions | best constant action |",
+            "|---|---|---|---|---|---|---|---|"]
     for sweep in sweeps():
         last = sweep["first_seed"] + sweep["seeds"] - 1
         rows.append(f"| `{sweep['recipe']}` | {sweep['kernel']} | {sweep['first_seed']} to {last} | "
                     f"{sweep['passed']} of {sweep['seeds']} at {sweep['at_least']:g} | {sweep['mean']:.1f} | "
-                    f"{sweep['lowest']:.1f} |")
+                    f"{sweep['lowest']:.1f} | {sweep['random']:.1f} | "
+                    f"{'-' if sweep['constant'] is None else format(sweep['constant'], '.1f')} |")
     return "\n".join(rows) + "\n"
 
 

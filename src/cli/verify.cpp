@@ -13,6 +13,7 @@
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
+#include "flotilla/train/baselines.h"
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/sweep.h"
 
@@ -31,6 +32,9 @@ struct Report {
   std::vector<SeedResult> results;
   std::optional<double> at_least;
   double wall_s = 0;
+  // Of the simplest players, on the episodes of the first seed's evaluation.
+  double random = 0;
+  std::optional<ConstantPlay> constant = {};
 
   bool failed(const SeedResult& result) const {
     return !result.error.empty() || (at_least && !(result.score >= *at_least));
@@ -77,7 +81,12 @@ void print_text(const VerifyArguments& arguments, const Report& report) {
   }
   text += fmt::format("mean {:.2f}, lowest {} (seed {})\n", report.mean(), outcome(report.lowest()),
                       report.lowest().seed);
-  text += fmt::format("{:.2f} s each on one thread, {} at once, {:.1f} s in all; {}\n",
+  text += fmt::format("random actions {:.2f}", report.random);
+  if (report.constant) {
+    text += fmt::format(", the best constant action ({}) {:.2f}", report.constant->choice,
+                        report.constant->eval.mean);
+  }
+  text += fmt::format("\n{:.2f} s each on one thread, {} at once, {:.1f} s in all; {}\n",
                       report.mean_wall_s(), arguments.sweep.at_once, report.wall_s,
                       report.results.front().kernel);
   for (const SeedResult& result : report.results) {
@@ -107,6 +116,8 @@ void print_json(const VerifyArguments& arguments, const Report& report) {
       {"failures", failures},
       {"mean", report.mean()},
       {"lowest", report.lowest().error.empty() ? Json(report.lowest().score) : Json()},
+      {"random", report.random},
+      {"constant", report.constant ? Json(report.constant->eval.mean) : Json()},
       {"mean_wall_s", report.mean_wall_s()},
       {"wall_s", report.wall_s},
       {"at_once", arguments.sweep.at_once},
@@ -115,6 +126,16 @@ void print_json(const VerifyArguments& arguments, const Report& report) {
       {"version", kVersionLine},
       {"results", scores}};
   display_data(json.dump() + "\n");
+}
+
+void play_baselines(const EnvType& type, const Config& config, const Algorithms& algorithms,
+                    uint64_t seed, Report& report) {
+  Config first = config;
+  first.set("seed", std::to_string(seed));
+  const RunConfig run(type, first, algorithms);
+  Evaluator evaluator(type, run.env_config, run.eval, run.spec);
+  report.random = evaluator.play(random_player(run.spec, run.eval.seed), true).mean;
+  report.constant = best_constant(evaluator, run.spec);
 }
 
 int verify(const Program& program, VerifyArguments& arguments) {
@@ -131,6 +152,8 @@ int verify(const Program& program, VerifyArguments& arguments) {
                            arguments.sweep, [&](const SeedResult&) { training.done(++done); });
   }
   report.wall_s = static_cast<double>(now_ns() - start) * 1e-9;
+  play_baselines(env_of(program.registry, config), config, program.algorithms,
+                 arguments.sweep.first_seed, report);
   if (arguments.json) {
     print_json(arguments, report);
   } else {

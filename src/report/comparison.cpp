@@ -72,6 +72,33 @@ std::vector<std::string> warnings_of(const std::vector<RunFacts>& runs) {
   return warnings;
 }
 
+std::vector<std::string> reasons_against(const std::vector<RunFacts>& runs,
+                                         const SettingsReport& settings) {
+  std::vector<std::string> reasons;
+  const auto differ = [&](const char* what, const std::string& values) {
+    if (!values.empty()) reasons.push_back(fmt::format("{} ({})", what, values));
+  };
+  differ("environments differ", told_apart(runs, &RunFacts::env));
+  differ("machines differ", told_apart(runs, &RunFacts::machine));
+  std::vector<std::string> keys;
+  for (const Difference& difference : settings.semantic) {
+    if (difference.key != "seed") keys.push_back(printable(difference.key));
+  }
+  differ("settings differ", join(keys, ", "));
+  const auto differ_in = [&](std::optional<double> RunFacts::*count, const char* what) {
+    std::vector<std::string> numbers;
+    for (const RunFacts& run : runs) {
+      numbers.push_back(run.*count ? fmt::format("{:.0f}", *(run.*count)) : "unknown");
+    }
+    const bool same = std::ranges::count(numbers, numbers[0]) == std::ssize(numbers);
+    differ(what, same ? "" : join(numbers, ", "));
+  };
+  differ_in(&RunFacts::steps, "steps differ");
+  differ_in(&RunFacts::updates, "updates differ");
+  if (!settings.unknown.empty()) reasons.emplace_back("the config is not known of all");
+  return reasons;
+}
+
 bool agree(const std::string& a, const std::string& b) { return a.empty() || b.empty() || a == b; }
 
 bool belong_together(const std::vector<RunData>& data, const std::vector<RunFacts>& facts, size_t a,
@@ -251,6 +278,7 @@ Comparison compare(const std::vector<RunData>& runs, std::optional<double> score
   result.settings = compare_settings(runs);
   result.same_config_sha256 = same_hash(result.runs, result.settings);
   result.warnings = warnings_of(result.runs);
+  result.incomparable = reasons_against(result.runs, result.settings);
   return result;
 }
 

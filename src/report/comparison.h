@@ -34,6 +34,9 @@ struct Comparison {
   SettingsReport settings;
   std::optional<bool> same_config_sha256;  // nothing: not known of all runs
   std::vector<std::string> warnings;       // what must be known before numbers are compared
+  // Why speeds and scores of these runs do not say which way of training is better; empty where
+  // they do. Seeds, and how a run is carried out, may differ.
+  std::vector<std::string> incomparable;
 };
 
 // `score`: the return whose first time counts; without one, common_score().

@@ -277,6 +277,9 @@ std::string to_text(const Comparison& comparison, size_t width) {
   } else {
     text += "score: none, for there is no return that all runs rose to; --score sets one\n";
   }
+  text += comparison.incomparable.empty()
+              ? "comparable: yes\n"
+              : fmt::format("comparable: no; {}\n", join(comparison.incomparable, "; "));
   text += settings_text(comparison);
   for (const std::string& warning : comparison.warnings) text += "warning: " + warning + "\n";
   return text;
@@ -294,6 +297,8 @@ Json to_json(const Comparison& comparison) {
                  {"same_config_sha256", same ? Json(*same) : Json()},
                  {"semantic", differences_json(comparison, comparison.settings.semantic)},
                  {"execution", differences_json(comparison, comparison.settings.execution)}}},
+               {"comparable", comparison.incomparable.empty()},
+               {"incomparable", comparison.incomparable},
                {"warnings", comparison.warnings}};
   for (const RunFacts& run : comparison.runs) json["runs"].push_back(run_json(run));
   for (const RunGroup& group : comparison.groups) {

@@ -128,6 +128,7 @@ RunFacts facts_of(const RunData& run) {
   facts.workers = facts.backend.empty() || facts.backend == "processes" ? number("workers") : 0;
   // The settings have the steps that were asked for, which is something else.
   facts.steps = either(run.summary_number("/steps"), last(run.metrics, "step"));
+  facts.updates = either(run.summary_number("/updates"), last(run.metrics, "update"));
   facts.wall_s = either(run.summary_number("/wall_s"), last(run.metrics, "wall_s"));
   facts.steps_per_s = speed_of(run);
   facts.peak_rss_mb =

@@ -18,7 +18,7 @@ struct RunFacts {
   // "" where it is not known.
   std::string env, algo, backend, version, machine, config_sha256;
   std::optional<uint64_t> seed;
-  std::optional<double> num_envs, threads, workers, steps, wall_s, steps_per_s;
+  std::optional<double> num_envs, threads, workers, steps, updates, wall_s, steps_per_s;
   std::optional<double> return_mean_100, eval_mean, eval_ci95, peak_rss_mb;
   // Against other runs, and a score; set by compare().
   std::optional<double> speed_up, time_to_score_s, steps_to_score;

@@ -82,6 +82,7 @@ Json summary_json(const RunConfig& run, const Trainer& trainer, const Evaluation
           {"ended_by", ended_by},
           {"wall_s", wall_s},
           {"steps_per_s", static_cast<double>(progress.steps) / progress.wall_s},
+          {"final_steps_per_s", progress.steps_per_s},
           {"collect_s", timing.collect_s()},
           {"learn_s", timing.learn_s()},
           {"timing",

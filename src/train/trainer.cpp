@@ -80,6 +80,7 @@ void Trainer::set_crash_dir(const CrashFolder& folder) {
 }
 
 void Trainer::iterate() {
+  const uint64_t start = now_ns();
   const LearnProgress progress{.fraction = progress_.fraction,
                                .updates = static_cast<uint64_t>(progress_.updates)};
   const uint64_t waited = pool().waited_ns();
@@ -121,6 +122,7 @@ void Trainer::iterate() {
   }
   progress_.wall_s = wall_s();
   progress_.fraction = fraction();
+  progress_.steps_per_s = static_cast<double>(rollout_->rows()) / seconds_since(start);
 }
 
 void Trainer::take_over(const Trainer& before) {

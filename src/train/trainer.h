@@ -36,6 +36,7 @@ struct Progress {
   int64_t steps = 0, episodes = 0, updates = 0;
   int64_t env_failures = 0;
   double wall_s = 0, fraction = 0;          // of the nearest limit
+  double steps_per_s = 0;                   // of this iteration
   double return_mean = 0, length_mean = 0;  // of the last 100 episodes
   double return_best = 0;                   // the best return_mean so far over 100 episodes
   EndedEpisodes ended;                      // of this iteration

@@ -611,6 +611,7 @@ class Verify(RunTest):
         self.assertEqual([result["seed"] for result in found["results"]], [4, 5, 6])
         self.assertEqual(found["results"][1]["score"], self.summary()["eval"]["mean"])
         self.assertEqual((found["passed"], found["failures"], found["at_least"]), (3, [], None))
+        self.assertTrue(15 < found["random"] < 35 and 8 < found["constant"] < 11, found)
         self.assertEqual(list(self.folder.iterdir()), [self.run])
 
     def test_what_is_missed_is_said(self):

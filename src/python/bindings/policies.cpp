@@ -25,16 +25,12 @@ class LoadedPolicy {
     const py::gil_scoped_release free;
     file_ = find_policy(path, checkpoint);
     policy_ = make_policy(file_);
-    if (policy_->spec().torso != Torso::kNone) {
-      throw Error(ErrorCode::kUsage, file_.tensors.origin +
-                                         ": a network with convolutions does not act from Python "
-                                         "yet; 'flotilla eval' plays it");
-    }
   }
 
   // Rows of observations, and masks for each of them or none.
-  py::array predict(const Floats& obs, const std::optional<Bytes>& masks, bool deterministic,
+  py::array predict(const py::array& given, const std::optional<Bytes>& masks, bool deterministic,
                     uint64_t seed, uint64_t step) {
+    const py::array obs = as_read(given);
     const Rows rows = rows_of(obs, masks);
     const bool box = space().is_box();
     const std::vector<py::ssize_t> shape = {rows.count, static_cast<py::ssize_t>(space().dims())};
@@ -53,7 +49,8 @@ class LoadedPolicy {
     return actions;
   }
 
-  py::array_t<float> value(const Floats& obs) {
+  py::array_t<float> value(const py::array& given) {
+    const py::array obs = as_read(given);
     const Rows rows = rows_of(obs, std::nullopt, false);
     py::array_t<float> values(rows.count);
     float* to = values.mutable_data();
@@ -64,7 +61,9 @@ class LoadedPolicy {
   }
 
   // Value, log-probability and entropy of choices.
-  py::tuple evaluate(const Floats& obs, const Ints& actions, const std::optional<Bytes>& masks) {
+  py::tuple evaluate(const py::array& given, const Ints& actions,
+                     const std::optional<Bytes>& masks) {
+    const py::array obs = as_read(given);
     const Rows rows = rows_of(obs, masks);
     if (space().is_box()) {
       throw Error(ErrorCode::kUsage,
@@ -111,6 +110,10 @@ class LoadedPolicy {
     facts["path"] = py::bytes(file_.tensors.origin);
     facts["sampled"] = file_.origin.sampled;
     facts["inputs"] = network.inputs;
+    facts["obs_dtype"] = network.obs_type == ObsType::kUint8 ? "uint8" : "float32";
+    facts["torso"] = network.to_config().get_text("torso");
+    facts["image"] =
+        py::make_tuple(network.image.rows, network.image.columns, network.image.channels);
     describe_actions(space(), facts);
     facts["masked"] = network.has_mask;
     facts["hidden"] = network.hidden;
@@ -131,7 +134,13 @@ class LoadedPolicy {
 
   const ActionSpace& space() const { return policy_->spec().action; }
 
-  Rows rows_of(const Floats& obs, const std::optional<Bytes>& masks, bool acts = true) const {
+  // Bytes of pictures, floats otherwise.
+  py::array as_read(const py::array& obs) const {
+    if (policy_->spec().obs_type == ObsType::kUint8) return Bytes(obs);
+    return Floats(obs);
+  }
+
+  Rows rows_of(const py::array& obs, const std::optional<Bytes>& masks, bool acts = true) const {
     const int inputs = policy_->spec().inputs;
     if (obs.ndim() != 2 || obs.shape(1) != inputs) {
       throw Error(ErrorCode::kUsage, fmt::format("obs: expected {} numbers, got {}", inputs,

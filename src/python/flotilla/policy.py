@@ -88,16 +88,19 @@ class Policy:
         return PolicyModule(self._facts, self.tensors())
 
     def _rows(self, obs: Any) -> tuple[np.ndarray, bool]:
-        """Observations as rows of floats, and whether it is a single one."""
+        """Observations as rows of what the network reads, and whether it is a single one."""
         array = np.asarray(obs)
         if array.dtype.kind not in "fiub":
             raise UsageError(f"obs: expected numbers, got {array.dtype}")
+        wanted = self._facts["obs_dtype"]
+        if wanted == "uint8" and array.dtype != np.uint8:
+            raise UsageError(f"obs: expected pixels of uint8, got {array.dtype}")
         inputs = self._facts["inputs"]
         single = array.size == inputs and (array.ndim < 2 or array.shape[0] != 1)
         if single:
-            return np.ascontiguousarray(array, dtype=np.float32).reshape(1, inputs), True
+            return np.ascontiguousarray(array, dtype=wanted).reshape(1, inputs), True
         if array.ndim >= 2 and array.shape[0] * inputs == array.size:
-            return np.ascontiguousarray(array, dtype=np.float32).reshape(len(array), inputs), False
+            return np.ascontiguousarray(array, dtype=wanted).reshape(len(array), inputs), False
         raise UsageError(f"obs: expected {inputs} numbers, or rows of so many, got shape "
                          f"{array.shape}")
 

@@ -20,6 +20,7 @@ class PolicyModule(torch.nn.Module):
         super().__init__()
         self.facts = facts
         self._activation = torch.relu if facts["activation"] == "relu" else torch.tanh
+        self.torso = _TORSOS[facts["torso"]](tensors)
         for part in ("trunk", "actor", "critic"):
             layers = torch.nn.ModuleList()
             while f"{part}.{len(layers)}.weight" in tensors:
@@ -33,6 +34,9 @@ class PolicyModule(torch.nn.Module):
 
     def forward(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         x = obs.to(torch.float32).reshape(-1, self.facts["inputs"])
+        if self.facts["torso"] != "none":
+            pixels = x / 255 if self.facts["obs_dtype"] == "uint8" else x
+            x = self.torso(pixels.reshape(-1, *self.facts["image"]).permute(0, 3, 1, 2)).flatten(1)
         if self.facts["normalise_obs"]:
             clip = self.facts["obs_clip"]
             x = ((x - self.mean) * self.scale).clamp(-clip, clip)
@@ -63,8 +67,53 @@ class PolicyModule(torch.nn.Module):
         return layers[-1](x)
 
 
+class _Nature(torch.nn.ModuleList):
+    """Three convolutions, from 8 x 8 pixels to 3 x 3 cells."""
+
+    def __init__(self, tensors: dict[str, np.ndarray]):
+        super().__init__(_convolution(tensors, f"torso.{i}", stride=stride)
+                         for i, stride in enumerate((4, 2, 1)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self:
+            x = torch.relu(layer(x))
+        return x
+
+
+class _Impala(torch.nn.ModuleList):
+    """Three stages of a convolution, a pool, and two blocks that add to what they see."""
+
+    def __init__(self, tensors: dict[str, np.ndarray]):
+        super().__init__()
+        for i in range(3):
+            stage = _convolution(tensors, f"torso.{i}", padding=1)
+            for block in ("block0", "block1"):
+                setattr(stage, block, torch.nn.ModuleList(
+                    _convolution(tensors, f"torso.{i}.{block}.{k}", padding=1) for k in range(2)))
+            self.append(stage)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for stage in self:
+            x = torch.nn.functional.max_pool2d(stage(x), 3, 2, 1)
+            for inner, outer in (stage.block0, stage.block1):
+                x = x + outer(torch.relu(inner(torch.relu(x))))
+        return torch.relu(x)
+
+
+_TORSOS = {"none": lambda tensors: torch.nn.ModuleList(), "nature": _Nature, "impala": _Impala}
+
+
 def _linear(tensors: dict[str, np.ndarray], name: str) -> torch.nn.Linear:
-    weight, bias = (torch.tensor(tensors[f"{name}.{part}"]) for part in ("weight", "bias"))
-    layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
-    layer.load_state_dict({"weight": weight, "bias": bias})
+    weight = tensors[f"{name}.weight"]
+    return _filled(torch.nn.Linear(weight.shape[1], weight.shape[0]), tensors, name)
+
+
+def _convolution(tensors: dict[str, np.ndarray], name: str, **settings: int) -> torch.nn.Conv2d:
+    outputs, inputs, kernel, _ = tensors[f"{name}.weight"].shape
+    return _filled(torch.nn.Conv2d(inputs, outputs, kernel, **settings), tensors, name)
+
+
+def _filled(layer: Any, tensors: dict[str, np.ndarray], name: str) -> Any:
+    layer.load_state_dict({part: torch.tensor(tensors[f"{name}.{part}"])
+                           for part in ("weight", "bias")})
     return layer

@@ -52,6 +52,18 @@ class Training(InFolder):
                 .summary["params_sha256"] for backend in ("serial", "threads", "processes")}
         self.assertEqual(len(sums), 1)
 
+    def test_a_policy_that_sees_pictures(self):
+        run = self.train("coinrun", num_envs=4, n_steps=8, total_timesteps=32,
+                         **{"ppo.batch_size": 16, "eval.episodes": 0})
+        policy = run.policy()
+        envs = flotilla.make_vec("coinrun", 3)
+        obs, _ = envs.reset(seed=1)
+        rows = policy.predict(obs)
+        self.assertEqual(rows.shape, (3,))
+        self.assertEqual(policy.predict(obs[1]), rows[1])
+        with self.assertRaisesRegex(flotilla.UsageError, "expected pixels of uint8, got float32"):
+            policy.predict(obs.astype(np.float32) / 255)
+
     def test_a_callback_stops_the_run(self):
         run = flotilla.train("cartpole", out=self.path("run"), settings=SMALL,
                              callback=lambda progress: progress.updates < 3)

@@ -174,6 +174,24 @@ TEST_F(Compared, WarnsOfWhatCannotBeCompared) {
                   .warnings.empty());
 }
 
+TEST_F(Compared, SaysWhetherTheyAreComparable) {
+  const RunPlan plan{.returns = {1, 2}, .seed = 0};
+  RunPlan other = plan;
+  other.seed = 1;
+  const Comparison same = compare({make("a", plan), make("b", other)}, std::nullopt);
+  EXPECT_EQ(same.incomparable, std::vector<std::string>());
+  EXPECT_NE(to_text(same).find("\ncomparable: yes\n"), std::string::npos);
+  EXPECT_TRUE(to_json(same)["comparable"].get<bool>());
+
+  other.returns = {1, 2, 3};  // one update more
+  other.lr = 0.5;
+  const Comparison unlike = compare({make("c", plan), make("d", other)}, std::nullopt);
+  ASSERT_EQ(unlike.incomparable.size(), 2u) << to_text(unlike);
+  EXPECT_EQ(unlike.incomparable[0].find("settings differ ("), 0u) << unlike.incomparable[0];
+  EXPECT_EQ(unlike.incomparable[1], "steps differ (200, 300)");
+  EXPECT_FALSE(to_json(unlike)["comparable"].get<bool>());
+}
+
 TEST_F(Compared, TheFigureHasACurvePerGroupAndRun) {
   const std::vector<RunData> runs = {make("g/seed0", {.returns = {0, 10, 20}, .seed = 0}),
                                      make("g/seed1", {.returns = {2, 14, 30}, .seed = 1}),
