@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "flotilla/algo/impala.h"
 #include "flotilla/algo/ppo.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/text.h"
@@ -32,6 +33,7 @@ const Algorithms& built_in_algorithms() {
   static const Algorithms built_in = [] {
     Algorithms all;
     all.add(ppo_algorithm());
+    all.add(impala_algorithm());
     return all;
   }();
   return built_in;

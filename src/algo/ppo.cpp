@@ -8,30 +8,15 @@
 
 #include "flotilla/algo/advantage.h"
 #include "flotilla/algo/ppo_objective.h"
+#include "flotilla/algo/shuffle.h"
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
-#include "flotilla/core/random_words.h"
 #include "flotilla/core/rng.h"
 
 namespace flotilla {
 namespace {
 
 double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - start) * 1e-9; }
-
-// Fisher and Yates. A position among n is drawn from one 32-bit word: its bias is below n / 2^32.
-void shuffle_rows(std::vector<int32_t>& rows, uint64_t seed, uint64_t stream) {
-  uint32_t words[kWordsAtOnce];
-  size_t have = 0, block = 0;
-  for (size_t left = rows.size(); left > 1; --left) {
-    if (have == 0) {
-      random_words(seed, stream, block * (kWordsAtOnce / 4), words);
-      ++block;
-      have = kWordsAtOnce;
-    }
-    const size_t pick = (uint64_t{words[--have]} * left) >> 32;
-    std::swap(rows[left - 1], rows[pick]);
-  }
-}
 
 // Several sums side by side: one long chain of additions would take longer than an epoch's GAE.
 AdvantageRange range_of(const float* x, std::span<const int32_t> rows) {
@@ -202,7 +187,7 @@ void Ppo::deal(int epochs) {
   pool_.for_each(epochs, [&](int, int e) {
     std::vector<int32_t>& rows = shuffled_[static_cast<size_t>(e)];
     rows = rows_;
-    shuffle_rows(rows, seed_, stream_of(Purpose::kShuffle, first + static_cast<uint64_t>(e)));
+    shuffle(rows, seed_, stream_of(Purpose::kShuffle, first + static_cast<uint64_t>(e)));
   });
   shuffles_ += static_cast<uint64_t>(epochs);
 

@@ -50,6 +50,10 @@ TEST(Learning, PicturesWithImpala) {
   EXPECT_GE(score_of_stripes({"net.torso=impala", "env.side=14", "steps=8192"}), 7.5);
 }
 
+TEST(Learning, PicturesWithNature) {
+  EXPECT_GE(score_of_stripes({"net.torso=nature", "env.patch=28", "steps=4096"}), 7.5);
+}
+
 TEST(Learning, Pendulum) { EXPECT_GE(score("pendulum", 1), -200); }
 
 // The best possible return is 9.40.

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -279,11 +280,14 @@ class Stripes {
 
   static Schema schema() {
     Schema schema;
-    schema.integer("side", 36, {kPatch, 64}, "rows and columns of a picture");
+    schema.integer("side", 36, {8, 64}, "rows and columns of a picture")
+        .integer("patch", 8, {8, 64}, "rows and columns of the stripes");
     return schema;
   }
 
-  explicit Stripes(const Config& config) : side_(static_cast<int>(config.get_integer("side"))) {
+  explicit Stripes(const Config& config)
+      : side_(static_cast<int>(config.get_integer("side"))),
+        patch_(std::min(side_, static_cast<int>(config.get_integer("patch")))) {
     spec_.name = "test_stripes";
     spec_.obs = ObsSpace::uint8({side_, side_, 1});
     spec_.action = ActionSpace::discrete(2);
@@ -308,8 +312,8 @@ class Stripes {
 
   void observe(const State& s, ObsRow row) const {
     for (uint8_t& pixel : row.u8()) pixel = 0;
-    for (int r = 0; r < kPatch; ++r) {
-      for (int c = 0; c < kPatch; ++c) {
+    for (int r = 0; r < patch_; ++r) {
+      for (int c = 0; c < patch_; ++c) {
         const bool bright = (s.upright != 0 ? c : r) % 4 < 2;
         const int at = (s.row + r) * side_ + s.column + c;
         row.u8()[static_cast<size_t>(at)] = bright ? 255 : 60;
@@ -318,17 +322,17 @@ class Stripes {
   }
 
  private:
-  static constexpr int kPatch = 8, kPictures = 8;
+  static constexpr int kPictures = 8;
 
   void draw(State& s, Rng& g) const {
-    const auto places = static_cast<uint32_t>(side_ - kPatch + 1);
+    const auto places = static_cast<uint32_t>(side_ - patch_ + 1);
     s.row = static_cast<int32_t>(g.below(places));
     s.column = static_cast<int32_t>(g.below(places));
     s.upright = static_cast<int32_t>(g.below(2));
   }
 
   EnvSpec spec_;
-  const int side_;
+  const int side_, patch_;
 };
 
 void register_test_envs(Registry& registry);
