@@ -38,7 +38,7 @@ void compare_runs(const std::vector<std::string>& paths, std::optional<double> s
     require_something(runs.back());
   }
   const Comparison comparison = compare(runs, score);
-  write_file_atomically(out, render_svg(comparison_figure(runs, comparison)));
+  write_report(out, ".svg", render_svg(comparison_figure(runs, comparison)));
   if (json) {
     Json result = to_json(comparison);
     result["plot"] = out;

@@ -29,7 +29,7 @@ void write(const std::string& bytes, const std::string& out, const Directory& fo
   if (out.empty()) {
     folder.write(name, bytes);
   } else {
-    write_file_atomically(out, bytes);
+    write_report(out, name.ends_with(".onnx") ? ".onnx" : ".csv", bytes);
   }
   display(for_terminal(out.empty() ? folder.path(name) : out, Lines::kOne) + "\n");
 }

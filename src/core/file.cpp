@@ -15,6 +15,7 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/file_detail.h"
 #include "flotilla/core/refusal.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 
@@ -160,6 +161,16 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
   const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.is_open()) cannot_write(path, errno);
   detail::replace_file(directory.get(), name, path, bytes);
+}
+
+void write_report(const std::string& path, std::string_view ending, std::string_view bytes) {
+  std::error_code error;
+  if (!path.ends_with(ending) && std::filesystem::is_regular_file(path, error)) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("--out: {} is there already and no {} file; give another name",
+                            in_quotes(path), ending));
+  }
+  write_file_atomically(path, bytes);
 }
 
 AppendFile::AppendFile(const Directory& directory, const std::string& name)

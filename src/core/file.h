@@ -38,6 +38,10 @@ std::string read_whole_file(const std::string& path, size_t limit);
 // Thread safety: any number of writers, also of the same file; the last rename wins.
 void write_file_atomically(const std::string& path, std::string_view bytes);
 
+// The same for the --out of a report. Throws Error(kUsage) where there is a file already whose name
+// ends otherwise, ".svg" say: a slip must not cost a file of a run, or the table that was read.
+void write_report(const std::string& path, std::string_view ending, std::string_view bytes);
+
 // A file of a directory that grows at its end. Bytes are collected and written at flush(), or when
 // there are many. Every failure is an Error(kData) that names the file.
 class AppendFile {

@@ -368,6 +368,21 @@ class Compare(ReportTest):
                 self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
 
 
+    def test_a_slip_costs_no_file(self):
+        self.make_run("a")
+        self.make_run("b")
+        (self.dir / "t.csv").write_text("step,return\n1,2\n")
+        kept = {path: path.read_bytes() for path in self.dir.rglob("*") if path.is_file()}
+        for name in ("a/config.yaml", "a/metrics.jsonl", "b/summary.json", "t.csv"):
+            message = f"--out: '{name}' is there already and no .svg file; give another name"
+            self.expect_error(["compare", "a", "b", "--out", name], 2, message)
+        for name in ("a/config.yaml", "a/metrics.jsonl"):
+            message = f"--out: '{name}' is there already and no .csv file; give another name"
+            self.expect_error(["export", "a", "--out", name], 2, message)
+        self.assertEqual({path: path.read_bytes() for path in kept}, kept)
+        for _ in range(2):
+            self.run_cli("compare", "a", "b", "--out", "again.svg")
+
 class Export(ReportTest):
     def test_every_number_comes_back(self):
         rows = self.make_run("run", holes=True)

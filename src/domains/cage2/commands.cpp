@@ -115,7 +115,7 @@ struct ShowArguments {
 void show(const ShowArguments& arguments) {
   const PolicyFile file = find_policy(arguments.path, arguments.checkpoint);
   const cage2::Episode episode = cage2::play_episode(file, arguments.options);
-  write_file_atomically(arguments.out, cage2::episode_svg(episode));
+  write_report(arguments.out, ".svg", cage2::episode_svg(episode));
   if (!arguments.json) {
     display(arguments.out + ": " + cage2::summary(episode) + "\n");
     return;
