@@ -600,6 +600,24 @@ class WarmStart(RunTest):
         self.assertIn("cannot change init", self.error(self.call("train", "--resume", self.run, "--init", model, status=2)))
 
 
+class Impala(RunTest):
+    SETTINGS = ("cartpole-impala", "--steps", "8192", "num_envs=12", "n_steps=16", "eval.episodes=5", "--json")
+
+    def parameters(self, out, *arguments):
+        done = self.call("train", *self.SETTINGS, "--out", out, *arguments)
+        return json.loads(done.stdout)["params_sha256"]
+
+    def test_parameters_do_not_depend_on_threads_or_back_ends(self):
+        expected = self.parameters("serial", "--backend", "serial")
+        self.assertEqual(self.parameters("threads", "--threads", "3"), expected)
+        self.assertEqual(self.parameters("processes", "--backend", "processes", "--workers", "2"), expected)
+        self.assertNotEqual(self.parameters("seed", "--seed", "9"), expected)
+
+    def test_a_key_of_another_algorithm_is_named(self):
+        error = self.error(self.call("train", *self.SETTINGS, "ppo.gamma=0.9", status=2))
+        self.assertIn("ppo.gamma", error)
+
+
 class Verify(RunTest):
     def verify(self, *arguments, status=0):
         return self.call("verify", "cartpole", "total_timesteps=2048", "n_steps=16", "num_envs=8", "eval.episodes=8",
