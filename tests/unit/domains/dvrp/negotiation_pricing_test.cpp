@@ -157,7 +157,8 @@ TEST_F(Pricing, EqualInstancesAreRoutedOnce) {
 TEST_F(Pricing, EveryTourIsFeasible) {
   const Config config = config_of(watched(), {"reward=counterfactual"});
   RandomRun run(watched(), config, serial(6), 5);
-  for (int t = 0; t < 60; ++t) run.step();
+  const int steps = flotilla::test::kSanitized ? 30 : 60;
+  for (int t = 0; t < steps; ++t) run.step();
   EXPECT_TRUE(Desk::get().faults.empty()) << Desk::get().faults.front();
 }
 

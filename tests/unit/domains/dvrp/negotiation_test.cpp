@@ -107,7 +107,9 @@ TEST(Negotiation, DoesWhatItsTwinDoesInEveryMode) {
   }
 }
 
-TEST(Negotiation, DoesWhatItsTwinDoesByDefault) { expect_twin({.oracle = "network"}, 2); }
+TEST(Negotiation, DoesWhatItsTwinDoesByDefault) {
+  expect_twin({.oracle = "network"}, flotilla::test::kSanitized ? 1 : 2);
+}
 
 TEST(Negotiation, DoesWhatItsTwinDoesWhereEnvsShareADay) { expect_twin({}, 3, 2); }
 
@@ -170,7 +172,7 @@ TEST(Negotiation, MarginalRewardsTelescope) {
 
 TEST(Negotiation, WholeEpisodesTelescopeToo) {
   const Config config = flotilla::test::config_of(dvrp_type(), {"kappa=0"});
-  const size_t envs = flotilla::test::kSanitized ? 4 : 16;
+  const size_t envs = flotilla::test::kSanitized ? 2 : 16;
   RandomRun run(dvrp_type(), config, flotilla::test::serial(static_cast<int>(envs)), 4);
   double saving = 0;
   for (int t = 0; t < 60; ++t) {
@@ -187,7 +189,7 @@ TEST(Negotiation, WholeEpisodesTelescopeToo) {
 }
 
 TEST(Negotiation, KeepsTheContract) {
-  constexpr int kSteps = flotilla::test::kSanitized ? 20 : 60;
+  constexpr int kSteps = flotilla::test::kSanitized ? 10 : 60;
   for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{
            {"customers=7"},
            {"customers=5", "observation=dense", "reward=counterfactual", "oracle.kind=insertion",

@@ -18,7 +18,7 @@ RunConfig run_with(const std::vector<std::string>& overrides) {
   return RunConfig(env_of(flotilla::test::shipped(), config), config);
 }
 
-constexpr int64_t kSteps = flotilla::test::kSanitized ? 300 : 400;
+constexpr int64_t kSteps = flotilla::test::kSanitized ? 250 : 400;
 
 // A rollout ends in the middle of the episodes, and there is a lesson behind every second one.
 RunConfig run_of(std::vector<std::string> more) {

@@ -176,7 +176,7 @@ void expect_sound(const Instance& instance, const Tour& tour) {
 
 TEST(Oracle, EveryTourPassesTheChecker) {
   ThreadPool pool(2);
-  const std::vector<Instance> instances = draw_many(flotilla::test::kSanitized ? 300 : 10'000);
+  const std::vector<Instance> instances = draw_many(flotilla::test::kSanitized ? 100 : 10'000);
   const auto router = make_network_router(random_weights(1), data().city, {}, pool);
   const std::vector<Tour> tours = route_all(*router, instances, 512);
   for (size_t i = 0; i < tours.size(); ++i) {
@@ -208,7 +208,7 @@ TEST(Oracle, StartsAndLocalSearchShortenSoundTours) {
 }
 
 TEST(Oracle, ToursAreTheSameForAnyBatchAndThreads) {
-  const std::vector<Instance> instances = draw_many(flotilla::test::kSanitized ? 30 : 120);
+  const std::vector<Instance> instances = draw_many(flotilla::test::kSanitized ? 12 : 120);
   const OracleWeights weights = random_weights(2);
   std::vector<Tour> first;
   for (const int threads : {1, 2, 3}) {
