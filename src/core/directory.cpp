@@ -35,6 +35,12 @@ bool is_regular(int fd, struct stat& facts) {
   return ::fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
+bool leads_to(const std::string& path, int fd) {
+  struct stat held, now;
+  return ::fstat(fd, &held) == 0 && ::stat(path.c_str(), &now) == 0 && held.st_dev == now.st_dev &&
+         held.st_ino == now.st_ino;
+}
+
 int open_directory(const std::string& path) {
   return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
@@ -69,10 +75,14 @@ std::string Directory::path(const std::string& name) const {
   return path_.ends_with('/') ? path_ + name : path_ + "/" + name;
 }
 
-bool Directory::in_place() const {
-  struct stat held, now;
-  return ::fstat(fd(), &held) == 0 && ::stat(path_.c_str(), &now) == 0 &&
-         held.st_dev == now.st_dev && held.st_ino == now.st_ino;
+bool Directory::in_place() const { return leads_to(path_, fd()); }
+
+std::string Directory::place() const {
+  if (in_place()) return path_;
+  std::error_code error;
+  const std::string now =
+      std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd()), error).string();
+  return leads_to(now, fd()) ? now : "";
 }
 
 void Directory::require_writable() const {

@@ -34,6 +34,8 @@ class Directory {
   int fd() const { return descriptor_->get(); }
   // Whether the path still leads here.
   bool in_place() const;
+  // Where it lies now, be it moved since; "" where it was deleted.
+  std::string place() const;
   void require_writable() const;  // throws Error(kUsage) with the reason
 
   // Whether anything has this name, be it a link that leads nowhere.

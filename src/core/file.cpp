@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -35,6 +36,15 @@ bool is_special(const std::string& path) {
 bool has_nul(const std::string& path) { return path.find('\0') != path.npos; }
 
 }  // namespace
+
+std::string temporary_path(const std::string& name) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  if (!error) return (folder / (name + "-XXXXXX")).string();
+  const char* asked = std::getenv("TMPDIR");
+  throw Error(ErrorCode::kUsage, "there is no folder for temporary files: TMPDIR is '" +
+                                     std::string(asked != nullptr ? asked : "") + "'");
+}
 
 namespace detail {
 

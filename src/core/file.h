@@ -14,6 +14,10 @@ namespace flotilla {
 // told: folders on the way that may not be entered, links that go round.
 bool path_exists(const std::string& path);
 
+// What mkdtemp() and mkstemp() take: "NAME-XXXXXX" in the folder for temporary files. Throws
+// Error(kUsage) where there is none, for TMPDIR names something else.
+std::string temporary_path(const std::string& name);
+
 // A file in the folder of this program or the one above it, where test programs look for what lies
 // beside the program they test, or in code_folder(); "" where there is none.
 std::string find_beside_program(const std::string& name);

@@ -72,7 +72,11 @@ void on_interrupt(int signal) {
   const int error = errno;
   if (g_interrupts.fetch_add(1) > 0) {
     write_now(live_line_end());
-    if (signal == SIGALRM) write_now("flotilla: interrupted, but did not end: stopped\n");
+    if (signal == SIGALRM) {
+      write_now(
+          "flotilla: interrupted, but did not end in time: stopped; a run goes on from its last "
+          "checkpoint, where it has one (--resume)\n");
+    }
     _exit(exit_status(ErrorCode::kInterrupted));
   }
   if (const char* notice = g_notice.load()) {

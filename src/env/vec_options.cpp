@@ -74,11 +74,16 @@ VecOptions VecOptions::from(const Config& config) {
 }
 
 void VecOptions::validate() const {
-  const auto in_range = [](const char* name, int value, int high) {
+  const auto in_range = [](const char* name, int value, int high, const char* why = "") {
     if (value < 1 || value > high) {
-      throw Error(ErrorCode::kUsage,
-                  fmt::format("{}: expected an integer from 1 to {}, got {}", name, high, value));
+      throw Error(ErrorCode::kUsage, fmt::format("{}: expected an integer from 1 to {}{}, got {}",
+                                                 name, high, why, value));
     }
+  };
+  // Each has an env at least.
+  const auto shares_envs = [&](const char* name, int value, int high) {
+    const bool few = num_envs < high;
+    in_range(name, value, few ? num_envs : high, few ? " (num_envs)" : "");
   };
   in_range("num_envs", num_envs, kMaxEnvs);
   in_range("replicas", replicas, kMaxEnvs);
@@ -87,13 +92,13 @@ void VecOptions::validate() const {
                 fmt::format("first_env: expected an integer from 0 to {}, got {}",
                             kMaxEnvNumber - num_envs, first_env));
   }
-  in_range("groups", groups, std::min(kMaxGroups, num_envs));
+  shares_envs("groups", groups, kMaxGroups);
   in_range("threads", threads, 1024);
   for (const double seconds : {step_timeout_s, start_timeout_s}) {
     if (!(seconds > 0)) throw Error(ErrorCode::kUsage, "a timeout must be longer than 0 s");
   }
   if (backend != Backend::kProcesses) return;
-  in_range("workers", workers, std::min(1024, num_envs));
+  shares_envs("workers", workers, 1024);
   if (start_method == StartMethod::kFork && !worker_command.empty()) {
     throw Error(ErrorCode::kUsage, "start_method: expected spawn, for workers are another program");
   }

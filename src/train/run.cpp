@@ -414,7 +414,7 @@ void Run::fail(const std::exception& exception) const {
               steps.empty()
                   ? error.what()
                   : fmt::format("{}; the last checkpoint is step_{}: resume with --resume {}",
-                                error.what(), steps.back(), path()));
+                                error.what(), steps.back(), directory_.directory().place()));
 }
 
 // For people who read what became of a run; nothing depends on it.

@@ -85,7 +85,9 @@ RunDirectory RunDirectory::open(const std::string& path) {
 
 void RunDirectory::require_in_place() const {
   if (directory_.in_place()) return;
-  throw Error(ErrorCode::kData, "the run directory '" + path() + "' was moved or deleted");
+  const std::string now = directory_.place();
+  throw Error(ErrorCode::kData, "the run directory '" + path() + "' was " +
+                                    (now.empty() ? "deleted" : "moved to '" + now + "'"));
 }
 
 void RunDirectory::write(const std::string& name, const std::string& text) const {

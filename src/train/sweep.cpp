@@ -22,7 +22,7 @@ class Folder {
  public:
   explicit Folder(const std::string& path) : path_(path), is_temporary_(path.empty()) {
     if (is_temporary_) {
-      path_ = (fs::temp_directory_path() / "flotilla-sweep-XXXXXX").string();
+      path_ = temporary_path("flotilla-sweep");
       if (::mkdtemp(path_.data()) == nullptr)
         throw_errno(ErrorCode::kUsage, "cannot make " + path_);
       return;
@@ -38,6 +38,7 @@ class Folder {
     if (is_temporary_) fs::remove_all(path_, ignored);
   }
 
+  bool is_temporary() const { return is_temporary_; }
   std::string of(uint64_t seed) const { return fmt::format("{}/seed{}", path_, seed); }
   // A run that nobody is to look at takes no room after its end.
   void drop(uint64_t seed) const {
@@ -72,6 +73,16 @@ SeedResult train_seed(const EnvType& type, Config config, const Algorithms& algo
     result.error = error.what();
   }
   return result;
+}
+
+// What an interrupted run says is of no use where the run is about to be removed.
+[[noreturn]] void rethrow(const std::exception_ptr& failure, const Folder& folder) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInterrupted || !folder.is_temporary()) throw;
+    throw Error(error.code(), "interrupted; the runs are kept only where --out names a directory");
+  }
 }
 
 }  // namespace
@@ -110,7 +121,7 @@ std::vector<SeedResult> sweep(const EnvType& type, const Config& config,
     for (int i = 1; i < options.at_once; ++i) workers.emplace_back(work);
     work();
   }
-  if (failure) std::rethrow_exception(failure);
+  if (failure) rethrow(failure, folder);
   return results;
 }
 

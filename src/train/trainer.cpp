@@ -280,7 +280,7 @@ double Trainer::expected_eval_s() const {
   const double step_s = timing_.collect_s() / static_cast<double>(progress_.steps);
   // Without a common stage one thread evaluates.
   const bool alone = run_.vec.backend == Backend::kThreads && !run_.type.batched;
-  return run_.eval.episodes * length * step_s * (alone ? run_.threads : 1);
+  return run_.eval.episodes * length * step_s * (alone ? std::min(run_.threads, cpu_count()) : 1);
 }
 
 CoreUse Trainer::core_use() const {

@@ -277,9 +277,9 @@ class BadInput(CliTest):
 
     def test_more_workers_than_envs(self):
         self.expect_error(["bench", "env", "cartpole", "--backend", "processes", "--num-envs", "3",
-                           "--workers", "9"], 2, "workers: expected an integer from 1 to 3, got 9")
+                           "--workers", "9"], 2, "workers: expected an integer from 1 to 3 (num_envs), got 9")
         self.expect_error(["bench", "env", "cartpole", "--groups", "2"], 2,
-                          "groups: expected an integer from 1 to 1, got 2")
+                          "groups: expected an integer from 1 to 1 (num_envs), got 2")
 
     def test_overrides(self):
         cases = [("time_limit", "expected key=value, got 'time_limit'"),
@@ -1193,7 +1193,7 @@ class TrainRefusals(TrainTest):
         self.refuse("cartpole", ["--num-envs", "1000000", "horizon=1000000"],
                     "n_steps 1000000 x num_envs 1000000 is more than 1073741824 rows")
         self.refuse("cartpole", ["--backend", "processes", "--num-envs", 8, "--workers", 9],
-                    "workers: expected an integer from 1 to 8, got 9")
+                    "workers: expected an integer from 1 to 8 (num_envs), got 9")
         for duration in ("0", "-1s", "soon", "5d", "nan", ""):
             self.refuse("cartpole", [f"--duration={duration}"] if duration else
                         ["--duration", "1x"],

@@ -461,16 +461,19 @@ class Interrupt(RunTest):
         self.assertIsNone(process.poll())
 
     def test_a_directory_that_is_moved_or_deleted_ends_the_run(self):
-        for change in (shutil.rmtree, self.replace, self.move):
+        elsewhere = self.folder / "elsewhere"
+        for change, became in ((shutil.rmtree, "deleted"), (self.replace, "deleted"),
+                               (self.move, f"moved to '{elsewhere}'")):
             process = self.start()
             change(self.run)
             process.send_signal(signal.SIGINT)
             _, text = process.communicate(timeout=TIMEOUT_S)
             self.assertEqual(process.returncode, 4, text)
-            self.assertIn(f"the run directory '{self.run}' was moved or deleted", text)
+            self.assertIn(f"the run directory '{self.run}' was {became}", text)
             self.assertFalse((self.run / "checkpoints").exists())
             shutil.rmtree(self.run, ignore_errors=True)
-        self.run = self.folder / "elsewhere"  # which is whole
+        self.assertIn(f"resume with --resume {elsewhere}", text)
+        self.run = elsewhere  # which is whole
         self.call("train", "--resume", self.run, "--steps", 256)
         self.assertEqual(self.summary()["steps"], 256)
 
@@ -619,9 +622,9 @@ class Impala(RunTest):
 
 
 class Verify(RunTest):
-    def verify(self, *arguments, status=0):
+    def verify(self, *arguments, status=0, **environment):
         return self.call("verify", "cartpole", "total_timesteps=2048", "n_steps=16", "num_envs=8", "eval.episodes=8",
-                         "net.hidden=16", *arguments, status=status)
+                         "net.hidden=16", *arguments, status=status, **environment)
 
     def test_scores_are_those_of_train(self):
         self.train(2048, "--seed", 5)
@@ -638,6 +641,20 @@ class Verify(RunTest):
         self.assertRegex(done.stdout, r"\n  seed 0: \d+\.\d\d\n  seed 1: \d+\.\d\d\n\Z")
         self.assertEqual(sorted(path.name for path in (self.folder / "kept").iterdir()), ["seed0", "seed1"])
         self.assertIn("eval.episodes: a score needs at least one", self.error(self.verify("eval.episodes=0", status=2)))
+
+    def test_a_missing_folder_for_temporary_files_is_named(self):
+        error = self.error(self.verify("--seeds", 1, status=2, TMPDIR="/nowhere"))
+        self.assertIn("there is no folder for temporary files: TMPDIR is '/nowhere'", error)
+
+    def test_an_interrupted_one_names_no_run_that_is_gone(self):
+        with subprocess.Popen([BINARY, "verify", "cartpole", "--seeds", "2"], cwd=self.folder, stderr=subprocess.PIPE,
+                              stdout=subprocess.DEVNULL, text=True) as process:
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            _, text = process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(process.returncode, 130, text)
+        self.assertIn("interrupted; the runs are kept only where --out names a directory", text)
+        self.assertNotIn("--resume", text)
 
 
 class Evaluate(RunTest):

@@ -69,6 +69,7 @@ TEST_F(DirectoryTest, ItsPathMayLeadThroughLinks) {
   fs::remove(root_ / "link");
   fs::create_directory_symlink("outside", root_ / "link");
   EXPECT_FALSE(directory.in_place());
+  EXPECT_EQ(directory.place(), path("run"));
   directory.write("file", "still the first");
   EXPECT_EQ(get("run/file"), "still the first");
   EXPECT_EQ(get("outside/file"), "outside");

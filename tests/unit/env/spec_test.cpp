@@ -346,13 +346,13 @@ TEST(VecOptions, ImpossibleOnesAreRefused) {
   EXPECT_EQ(text([](VecOptions& o) { o.groups = 3; }),
             "groups: expected an integer from 1 to 2, got 3");
   EXPECT_EQ(text([](VecOptions& o) { o.num_envs = 1, o.groups = 2; }),
-            "groups: expected an integer from 1 to 1, got 2");
+            "groups: expected an integer from 1 to 1 (num_envs), got 2");
   EXPECT_EQ(text([](VecOptions& o) { o.backend = Backend::kThreads, o.threads = 0; }),
             "threads: expected an integer from 1 to 1024, got 0");
   EXPECT_EQ(text([](VecOptions& o) { o.backend = Backend::kProcesses, o.workers = 9; }),
-            "workers: expected an integer from 1 to 8, got 9");
+            "workers: expected an integer from 1 to 8 (num_envs), got 9");
   EXPECT_EQ(text([](VecOptions& o) { o.backend = Backend::kProcesses, o.workers = 0; }),
-            "workers: expected an integer from 1 to 8, got 0");
+            "workers: expected an integer from 1 to 8 (num_envs), got 0");
 }
 
 TEST(Spans, GroupsAndLanesCoverTheEnvsOnce) {

@@ -45,7 +45,7 @@ dvrp::Tour tour_in(const std::string& line) {
 class InstanceFile {
  public:
   explicit InstanceFile(std::span<const dvrp::Instance> instances) {
-    std::string text, name = (fs::temp_directory_path() / "flotilla-referee-XXXXXX").string();
+    std::string text, name = temporary_path("flotilla-referee");
     for (const dvrp::Instance& instance : instances) {
       text += Json::parse(encode_full_instance(instance)).dump() + "\n";
     }
