@@ -151,9 +151,10 @@ Schema NetworkSpec::schema() {
       .boolean("squash", false, "continuous actions by tanh over their bounds instead of clipping")
       .boolean("normalize_obs", false, "observations by their running mean and std")
       .alias("normalise_obs")
-      .choice(
-          "precision", "fp32", {"fp32", "bf16"},
-          "of the factors in products of hidden layers; bf16 is for the fused policy and for CUDA");
+      .choice("precision", "fp32", {"fp32", "bf16"},
+              "of the factors in products of convolutions and hidden layers; bf16 is for the fused "
+              "policy "
+              "and for CUDA");
   return schema;
 }
 

@@ -19,8 +19,8 @@ enum class Init : uint8_t {
   kDefault      // uniform in +-1/sqrt(inputs), biases too
 };
 
-// Of the factors in the products of hidden layers; sums, heads, biases and all that is kept between
-// updates are fp32.
+// Of the factors in the products of convolutions and hidden layers; sums, heads, biases and all
+// that is kept between updates are fp32.
 enum class Precision : uint8_t { kFp32, kBf16 };
 
 struct NetworkSpec {

@@ -405,7 +405,6 @@ std::string fused_refusal(const NetworkSpec& spec) {
                                               : std::string();
   };
   const bool torso = spec.torso != Torso::kNone;
-  if (torso && spec.precision == Precision::kBf16) return "its convolutions are fp32 alone";
   if (torso && spec.hidden.empty()) return "it has convolutions without hidden layers";
   std::string why = beyond(torso ? "number of features" : "observation size",
                            static_cast<size_t>(spec.features()), kMaxInputs);

@@ -149,11 +149,18 @@ void Layout::add_convolution(const Convolution& convolution, Role role, const Im
   const size_t size = static_cast<size_t>(conv.taps()) * static_cast<size_t>(conv.outputs);
   conv.weight = reserve(size);
   conv.bias = reserve(static_cast<size_t>(conv.outputs));
-  conv.packed = plan_.derived;
-  plan_.derived += size;
+  const auto derive = [this](size_t floats) {
+    const size_t at = plan_.derived;
+    plan_.derived += floats;
+    return at;
+  };
+  const bool bf16 = spec_.precision == Precision::kBf16;
+  const size_t packed =
+      bf16 ? static_cast<size_t>(conv.deep()) * static_cast<size_t>(conv.wide()) : size;
+  conv.packed = derive(packed);
+  if (bf16) conv.staged = derive(packed);
   if (!convs_.empty()) {
-    conv.transposed = plan_.derived;
-    plan_.derived += size;
+    conv.transposed = derive(packed);
     conv.in = convs_.back().out;
   }
   conv.out = plan_.kept;
@@ -281,6 +288,17 @@ void Layout::place_torso_work(size_t& at) {
   plan_.work_dsum = place(cells);
   plan_.work_dinner = place(cells);
   plan_.work_din = place(read);
+  if (spec_.precision != Precision::kBf16) return;
+  size_t factors = 0, turned = 0;
+  for (ConvLayer& conv : convs_) {
+    const auto deep = static_cast<size_t>(conv.deep()), wide = static_cast<size_t>(conv.wide());
+    conv.gradient = place(static_cast<size_t>(conv.outputs) * deep);
+    factors = std::max(factors, static_cast<size_t>(conv.padded_windows()) * deep);
+    turned = std::max(turned, static_cast<size_t>(conv.padded_windows()) * wide);
+  }
+  plan_.work_windows = place(factors + kPad);  // the last vector goes over the end
+  plan_.work_packed_windows = place(factors);
+  plan_.work_turned = place(turned);
 }
 
 template <class Visit>

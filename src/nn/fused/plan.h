@@ -47,11 +47,17 @@ struct ConvLayer {
   const int32_t *out_at = nullptr, *sum_at = nullptr;
   size_t weight = 0, bias = 0;          // [kernel][kernel][inputs][outputs]
   size_t packed = 0, transposed = 0;    // in the derived array; the first is not transposed
+  size_t staged = 0;                    // there too, with bf16: [deep()][wide()]
   size_t in = 0, out = 0, largest = 0;  // in what is kept of an observation, see Plan::kept
+  size_t gradient = 0;                  // in work memory, with bf16: [outputs][deep()]
 
   int windows() const { return rows * columns; }
   int out_cells() const { return out_rows * out_columns; }
   int taps() const { return kernel * kernel * inputs; }
+  // With bf16: taps and outputs as products take them, with zeros behind them; windows likewise.
+  int deep() const { return padded(taps(), kBf16Pad); }
+  int wide() const { return padded(outputs, kBf16Pad); }
+  int padded_windows() const { return padded(windows(), kBf16Pad); }
 };
 
 struct Layer {
@@ -113,6 +119,8 @@ struct Plan {
   // observation at a time the picture, sums of blocks, those before a pool, and gradients.
   size_t work_obs = 0, work_dx = 0, work_kept = 0, work_image = 0, work_sum = 0, work_unpooled = 0,
          work_dsum = 0, work_dinner = 0, work_din = 0;
+  // And with bf16: its windows, the same in the order of a right factor, and a left one.
+  size_t work_windows = 0, work_packed_windows = 0, work_turned = 0;
 };
 
 }  // namespace flotilla::fused

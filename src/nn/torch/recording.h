@@ -19,10 +19,10 @@ class Recording {
   bool made() const { return graph_.has_value(); }
   void replay() { graph_->replay(); }
 
-  // As work is recorded: on a stream that is not the default one.
+  // As work is recorded: on a stream that is not the default one, nor that of another thread.
   template <class F>
   static void rehearse(const F& work) {
-    static const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
+    static const thread_local c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
     c10::cuda::getCurrentCUDAStream().synchronize();
     {
       const c10::cuda::CUDAStreamGuard guard(stream);
@@ -37,11 +37,10 @@ class Recording {
   void record(const F& work, Recording* before = nullptr) {
     rehearse([&] {
       graph_.emplace();
-      if (before != nullptr) {
-        graph_->capture_begin(before->graph_->pool());
-      } else {
-        graph_->capture_begin();
-      }
+      // What other threads do meanwhile, such as acting with a snapshot, is none of its business.
+      decltype(graph_->pool()) pool{0, 0};
+      if (before != nullptr) pool = before->graph_->pool();
+      graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
       work();
       graph_->capture_end();
     });

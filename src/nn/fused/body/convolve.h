@@ -3,13 +3,13 @@
 // Part of kernel_body.h.
 #pragma once
 
-struct Convolutions {
-  typedef Packed<kPad> Matrix;
-
-  // sums: what the block was given, which kOuter adds to. out: the picture that is read next; or
-  // what is to be pooled.
-  static void forward(const Network& net, const ConvLayer& conv, const float* in, float* sums,
-                      float* out) {
+// What they do alike in either precision.
+struct Pictures {
+  // Calls multiply(start, end) for the sums of all windows. sums: what the block was given, which
+  // kOuter adds to. out: the picture that is read next; or what is to be pooled.
+  template <class Multiply>
+  static FLOTILLA_INLINE void sum_windows(const Network& net, const ConvLayer& conv, float* sums,
+                                          float* out, Multiply multiply) {
     const float* bias = net.params + conv.bias;
     const bool adds = conv.role == Role::kOuter;
     const bool relu = conv.relu && conv.role != Role::kPooled;
@@ -23,10 +23,16 @@ struct Convolutions {
       if (adds) store(sums + window * width + column, sum);
       store(out + at[window] + column, relu ? max(sum, V{}) : sum);
     };
-    const Windows windows{in, conv.window_at, conv.kernel, conv.kernel * conv.inputs,
-                          1,  conv.in_row};
-    Matrix::multiply(conv.windows(), conv.outputs, conv.taps(), windows, net.derived + conv.packed,
-                     start, end);
+    multiply(start, end);
+  }
+
+  // Where gradients of what windows hold go: to the numbers they hold, added up.
+  static FLOTILLA_INLINE auto into_picture(const ConvLayer& conv, float* d_in) {
+    const int32_t *window_at = conv.window_at, *tap_at = conv.tap_at;
+    return [=](long window, long tap, V sum) FLOTILLA_INLINE_LAMBDA {
+      float* to = d_in + window_at[window] + tap_at[tap];
+      store(to, load(to) + sum);
+    };
   }
 
   // The largest of 3 x 3 sums, of equal ones the first; `largest` says which. Cells outside of the
@@ -69,33 +75,6 @@ struct Convolutions {
     });
   }
 
-  // gradient += windows^T * d
-  static void add_gradient(const ConvLayer& conv, const float* in, const float* d,
-                           float* gradient) {
-    const Windows taps{in,
-                       conv.tap_at,
-                       conv.rows,
-                       conv.columns,
-                       conv.stride * conv.inputs,
-                       conv.stride * conv.in_row};
-    add_product(conv.taps(), conv.outputs, conv.windows(), taps, {d, conv.outputs},
-                gradient + conv.weight);
-    add_column_sums(d, conv.windows(), conv.outputs, gradient + conv.bias);
-  }
-
-  // d_in = d * W^T, added up over the windows that a number is in.
-  static void input_gradient(const Network& net, const ConvLayer& conv, const float* d,
-                             float* d_in) {
-    __builtin_memset(d_in, 0, conv.in_size * sizeof(float));
-    const int32_t *window_at = conv.window_at, *tap_at = conv.tap_at;
-    const auto end = [=](long window, long tap, V sum) FLOTILLA_INLINE_LAMBDA {
-      float* to = d_in + window_at[window] + tap_at[tap];
-      store(to, load(to) + sum);
-    };
-    Matrix::multiply(conv.windows(), conv.taps(), conv.outputs, Left{d, conv.outputs, 1},
-                     net.derived + conv.transposed, FromZero(), end);
-  }
-
   // d: the gradient of the sums that `in` is the relu of, or of `in` itself; from that of `in`.
   static void take(const ConvLayer& conv, const float* d_in, const float* in, bool relu, bool adds,
                    float* d) {
@@ -108,13 +87,6 @@ struct Convolutions {
       }
       d += conv.inputs;
     }
-  }
-
-  static void derive(const ConvLayer& conv, bool backwards, const float* params, float* derived) {
-    const float* weight = params + conv.weight;
-    Matrix::pack(weight, conv.taps(), conv.outputs, derived + conv.packed);
-    if (!backwards) return;
-    Matrix::pack_transposed(weight, conv.taps(), conv.outputs, derived + conv.transposed);
   }
 
  private:
@@ -132,6 +104,171 @@ struct Convolutions {
           at[tap] = inside ? (r * conv.columns + c) * conv.outputs : -1;
         }
         each(row * conv.out_columns + column, at);
+      }
+    }
+  }
+};
+
+// Factors of 24 significant bits.
+struct Fp32Convolutions : Pictures {
+  typedef Packed<kPad> Matrix;
+
+  static void forward(const Network& net, const ConvLayer& conv, const float* in, float* sums,
+                      float* out, float*) {
+    const Windows windows{in, conv.window_at, conv.kernel, conv.kernel * conv.inputs,
+                          1,  conv.in_row};
+    sum_windows(net, conv, sums, out, [&](auto start, auto end) FLOTILLA_INLINE_LAMBDA {
+      Matrix::multiply(conv.windows(), conv.outputs, conv.taps(), windows,
+                       net.derived + conv.packed, start, end);
+    });
+  }
+
+  static void begin_gradient(const Plan&, float*) {}
+  static void end_gradient(const Plan&, const float*, float*) {}
+
+  // gradient += windows^T * d
+  static void add_gradient(const Plan&, const ConvLayer& conv, const float* in, const float* d,
+                           float* gradient, float*) {
+    const Windows taps{in,
+                       conv.tap_at,
+                       conv.rows,
+                       conv.columns,
+                       conv.stride * conv.inputs,
+                       conv.stride * conv.in_row};
+    add_product(conv.taps(), conv.outputs, conv.windows(), taps, {d, conv.outputs},
+                gradient + conv.weight);
+    add_column_sums(d, conv.windows(), conv.outputs, gradient + conv.bias);
+  }
+
+  // d_in = d * W^T, added up over the windows that a number is in.
+  static void input_gradient(const Network& net, const ConvLayer& conv, const float* d, float* d_in,
+                             float*) {
+    __builtin_memset(d_in, 0, conv.in_size * sizeof(float));
+    Matrix::multiply(conv.windows(), conv.taps(), conv.outputs, Left{d, conv.outputs, 1},
+                     net.derived + conv.transposed, FromZero(), into_picture(conv, d_in));
+  }
+
+  static void derive(const ConvLayer& conv, bool backwards, const float* params, float* derived) {
+    const float* weight = params + conv.weight;
+    Matrix::pack(weight, conv.taps(), conv.outputs, derived + conv.packed);
+    if (!backwards) return;
+    Matrix::pack_transposed(weight, conv.taps(), conv.outputs, derived + conv.transposed);
+  }
+};
+
+// Factors that are rounded to bfloat16, in the products of nn/simd that are given. These want a row
+// of factors in one piece, so windows are copied; and the gradient is summed up turned around,
+// [outputs][taps], because then windows are the right factor, which costs less to bring in order.
+template <class Products>
+struct Bf16Convolutions : Pictures, LeftFactors<Products> {
+  using typename LeftFactors<Products>::In;
+  using LeftFactors<Products>::rounded, LeftFactors<Products>::turned;
+
+  static void forward(const Network& net, const ConvLayer& conv, const float* in, float* sums,
+                      float* out, float* work) {
+    const In* windows = copy_windows(conv, in, work + net.plan->work_windows);
+    const long width = conv.outputs;
+    sum_windows(net, conv, sums, out, [&](auto start, auto end) FLOTILLA_INLINE_LAMBDA {
+      const auto start_inside = [=](long window, long column) FLOTILLA_INLINE_LAMBDA {
+        return column < width ? start(window, column) : V{};
+      };
+      const auto end_inside = [=](long window, long column, V sum) FLOTILLA_INLINE_LAMBDA {
+        if (column < width) end(window, column, sum);
+      };
+      Products::multiply(windows, conv.deep(), conv.windows(),
+                         {conv.deep(), conv.wide(), net.derived + conv.packed}, start_inside,
+                         end_inside);
+    });
+  }
+
+  static void begin_gradient(const Plan& plan, float* work) {
+    for (int c = 0; c < plan.conv_count; ++c) {
+      const ConvLayer& conv = plan.convs[c];
+      const auto size = static_cast<size_t>(conv.outputs) * static_cast<size_t>(conv.deep());
+      __builtin_memset(work + conv.gradient, 0, size * sizeof(float));
+    }
+  }
+
+  static void add_gradient(const Plan& plan, const ConvLayer& conv, const float* in, const float* d,
+                           float* gradient, float* work) {
+    const int depth = conv.padded_windows();
+    const In* windows = copy_windows(conv, in, work + plan.work_windows);
+    const void* right =
+        Products::pack_inputs(windows, depth, conv.deep(), work + plan.work_packed_windows);
+    const In* left =
+        turned(d, conv.outputs, conv.windows(), conv.outputs, depth, work + plan.work_turned);
+    float* sums = work + conv.gradient;
+    Products::multiply(left, depth, conv.outputs, {depth, conv.deep(), right},
+                       from(sums, conv.deep()), into(sums, conv.deep()));
+    add_column_sums(d, conv.windows(), conv.outputs, gradient + conv.bias);
+  }
+
+  static void end_gradient(const Plan& plan, const float* work, float* gradient) {
+    for (int c = 0; c < plan.conv_count; ++c) {
+      const ConvLayer& conv = plan.convs[c];
+      add_turned(work + conv.gradient, conv, gradient + conv.weight);
+    }
+  }
+
+  static void input_gradient(const Network& net, const ConvLayer& conv, const float* d, float* d_in,
+                             float* work) {
+    __builtin_memset(d_in, 0, conv.in_size * sizeof(float));
+    const In* left = rounded(d, conv.outputs, conv.windows(), conv.outputs, conv.wide(),
+                             work + net.plan->work_turned);
+    const auto end = into_picture(conv, d_in);
+    const long taps = conv.taps();
+    const auto end_inside = [=](long window, long tap, V sum) FLOTILLA_INLINE_LAMBDA {
+      if (tap < taps) end(window, tap, sum);
+    };
+    Products::multiply(left, conv.wide(), conv.windows(),
+                       {conv.wide(), conv.deep(), net.derived + conv.transposed}, FromZero(),
+                       end_inside);
+  }
+
+  static void derive(const ConvLayer& conv, bool backwards, const float* params, float* derived) {
+    const int deep = conv.deep(), wide = conv.wide();
+    float* staged = derived + conv.staged;
+    __builtin_memset(staged, 0, static_cast<size_t>(deep) * static_cast<size_t>(wide) * 4);
+    for (long tap = 0; tap < conv.taps(); ++tap) {
+      const float* weight = params + conv.weight + tap * conv.outputs;
+      for (int c = 0; c < conv.outputs; c += kLanes)
+        store(staged + tap * wide + c, load(weight + c));
+    }
+    Products::pack_rows(staged, deep, deep, wide, derived + conv.packed);
+    if (backwards) Products::pack(staged, deep, wide, derived + conv.transposed);
+  }
+
+ private:
+  // [padded_windows()][deep()]
+  static const In* copy_windows(const ConvLayer& conv, const float* in, float* work) {
+    In* to = (In*)work;
+    const int run = conv.kernel * conv.inputs, deep = conv.deep(), taps = conv.taps();
+    for (int window = 0; window < conv.windows(); ++window, to += deep) {
+      const float* line = in + conv.window_at[window];
+      In* at = to;
+      for (int row = 0; row < conv.kernel; ++row, at += run, line += conv.in_row) {
+        // The last vector may go over the end of the run: the next one is written after it.
+        for (int i = 0; i < run; i += kLanes) Products::put(at + i, load(line + i));
+      }
+      for (int k = taps; k < deep; ++k) to[k] = 0;
+    }
+    const auto missing = static_cast<size_t>(conv.padded_windows() - conv.windows());
+    __builtin_memset(to, 0, missing * static_cast<size_t>(deep) * sizeof(In));
+    return (const In*)work;
+  }
+
+  // to[taps][outputs] += the transpose of sums[outputs][deep()]
+  static void add_turned(const float* sums, const ConvLayer& conv, float* to) {
+    const long deep = conv.deep();
+    for (int c = 0; c < conv.outputs; c += kLanes) {
+      for (int k = 0; k < conv.taps(); k += kLanes) {
+        V t[kLanes];
+        for (int i = 0; i < kLanes; ++i) t[i] = load(sums + (c + i) * deep + k);
+        transpose(t);
+        for (int i = 0; i < kLanes && k + i < conv.taps(); ++i) {
+          float* at = to + static_cast<long>(k + i) * conv.outputs + c;
+          store(at, load(at) + t[i]);
+        }
       }
     }
   }

@@ -52,10 +52,15 @@ void add_column_sums(const float* d, int rows, int columns, float* target) {
   }
 }
 
+// Of a torso in front of the layers: convolve.h.
+struct Fp32Convolutions;
+template <class Products>
+struct Bf16Convolutions;
+
 // Factors of 24 significant bits.
 struct Fp32Layers {
   typedef Packed<kPad> Matrix;
-  static constexpr bool kConvolves = true;
+  typedef Fp32Convolutions Convolutions;
 
   static FLOTILLA_INLINE void begin() {}
   static FLOTILLA_INLINE void end() {}
@@ -80,7 +85,7 @@ struct Fp32Layers {
 
   // d_x += d * W^T
   static void add_input_gradient(const Network& net, const Layer& layer, const float* d, int rows,
-                                 float* d_x, long x_row) {
+                                 float* d_x, long x_row, float*) {
     Matrix::multiply(rows, layer.in, layer.out, Left{d, layer.out, 1},
                      net.derived + layer.transposed, from(d_x, x_row), into(d_x, x_row));
   }
@@ -99,12 +104,47 @@ struct Fp32Layers {
   }
 };
 
+// Left factors as the products of nn/simd want them that are given.
+template <class Products>
+struct LeftFactors {
+  typedef typename Products::In In;
+
+  // to[rows][to_width], with zeros behind the width.
+  static const In* rounded(const float* x, long x_row, int rows, int width, int to_width,
+                           float* to) {
+    In* in = (In*)to;
+    for (int row = 0; row < rows; ++row) {
+      for (int c = 0; c < to_width; c += kLanes, in += kLanes) {
+        Products::put(in, c < width ? load(x + row * x_row + c) : V{});
+      }
+    }
+    return (const In*)to;
+  }
+
+  // to[width][depth]: rows become columns, with zeros behind them.
+  static const In* turned(const float* x, long x_row, int rows, int width, int depth, float* to) {
+    In* in = (In*)to;
+    for (int first = 0; first < depth; first += kLanes) {
+      for (int c = 0; c < width; c += kLanes) {
+        V t[kLanes];
+        for (int r = 0; r < kLanes; ++r) {
+          t[r] = first + r < rows ? load(x + (first + r) * x_row + c) : V{};
+        }
+        transpose(t);
+        for (int i = 0; i < kLanes; ++i) Products::put(in + (c + i) * depth + first, t[i]);
+      }
+    }
+    return in;
+  }
+};
+
 // Factors that are rounded to bfloat16, in the products of nn/simd that are given; sums, biases and
 // all that comes of them have 24 bits.
 template <class Products>
-struct Bf16Layers {
-  typedef typename Products::In In;
-  static constexpr bool kConvolves = false;
+struct Bf16Layers : LeftFactors<Products> {
+  using typename LeftFactors<Products>::In;
+  using LeftFactors<Products>::rounded, LeftFactors<Products>::turned;
+  typedef Bf16Convolutions<Products> Convolutions;
   static_assert(kTile % kBf16Pad == 0 && kBf16Pad % Products::kInputUnit == 0 &&
                 kBf16Pad % Products::kOutputUnit == 0 && kLanes % Products::kRowsAtOnce == 0);
 
@@ -114,7 +154,7 @@ struct Bf16Layers {
   template <bool kRelu>
   static void forward(const Network& net, const Layer& layer, const float* x, long x_row, int rows,
                       float* work) {
-    const In* in = rounded(x, x_row, rows, layer.in, work + net.plan->work_rounded);
+    const In* in = rounded(x, x_row, rows, layer.in, layer.in, work + net.plan->work_rounded);
     Products::multiply(in, layer.in, rows, {layer.in, layer.out, net.derived + layer.packed},
                        FromBias{net.params + layer.bias},
                        into_activations<kRelu>(work + layer.work, layer.out));
@@ -123,9 +163,16 @@ struct Bf16Layers {
   template <bool kRelu>
   static void backward(const Network& net, const Layer& layer, const float* d, int rows,
                        const float* h_below, float* d_below, float* work) {
-    const In* in = rounded(d, layer.out, rows, layer.out, work + net.plan->work_rounded);
+    const In* in = rounded(d, layer.out, rows, layer.out, layer.out, work + net.plan->work_rounded);
     Products::multiply(in, layer.out, rows, {layer.out, layer.in, net.derived + layer.transposed},
                        FromZero(), into_slopes<kRelu>(h_below, d_below, layer.in));
+  }
+
+  static void add_input_gradient(const Network& net, const Layer& layer, const float* d, int rows,
+                                 float* d_x, long x_row, float* work) {
+    const In* in = rounded(d, layer.out, rows, layer.out, layer.out, work + net.plan->work_rounded);
+    Products::multiply(in, layer.out, rows, {layer.out, layer.in, net.derived + layer.transposed},
+                       from(d_x, x_row), into(d_x, x_row));
   }
 
   static void add_gradient(const Network& net, const Layer& layer, const float* x, long x_row,
@@ -142,33 +189,5 @@ struct Bf16Layers {
     const float* weight = params + layer.weight;
     Products::pack_rows(weight, layer.in, layer.in, layer.out, derived + layer.packed);
     if (backwards) Products::pack(weight, layer.in, layer.out, derived + layer.transposed);
-  }
-
- private:
-  // to[rows][width]
-  static const In* rounded(const float* x, long x_row, int rows, int width, float* to) {
-    In* in = (In*)to;
-    for (int row = 0; row < rows; ++row) {
-      for (int c = 0; c < width; c += kLanes) {
-        Products::put(in + row * width + c, load(x + row * x_row + c));
-      }
-    }
-    return in;
-  }
-
-  // to[width][depth]: rows become columns, with zeros behind them.
-  static const In* turned(const float* x, long x_row, int rows, int width, int depth, float* to) {
-    In* in = (In*)to;
-    for (int first = 0; first < depth; first += kLanes) {
-      for (int c = 0; c < width; c += kLanes) {
-        V t[kLanes];
-        for (int r = 0; r < kLanes; ++r) {
-          t[r] = first < rows ? load(x + (first + r) * x_row + c) : V{};
-        }
-        transpose(t);
-        for (int i = 0; i < kLanes; ++i) Products::put(in + (c + i) * depth + first, t[i]);
-      }
-    }
-    return in;
   }
 };

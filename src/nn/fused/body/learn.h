@@ -62,10 +62,7 @@ void learn_tile(Tile& tile, const LearnCall& call, int first) {
       branch_backward<Layers, false>(tile, branch, call.gradient);
     }
   }
-  if constexpr (Layers::kConvolves) {
-    if (plan.conv_count == 0) return;
-    for (int row = 0; row < tile.rows; ++row) Torso::backward(tile, row, call.gradient);
-  }
+  if (plan.conv_count > 0) Torso<typename Layers::Convolutions>::backward(tile, call.gradient);
 }
 
 template <class Layers>

@@ -51,10 +51,8 @@ void derive(const Plan& plan, const float* params, float* derived) {
       Layers::derive(plan.layers[branch.first_layer + l], backwards, params, derived);
     }
   }
-  if constexpr (Layers::kConvolves) {
-    for (int c = 0; c < plan.conv_count; ++c) {
-      Convolutions::derive(plan.convs[c], c > 0, params, derived);
-    }
+  for (int c = 0; c < plan.conv_count; ++c) {
+    Layers::Convolutions::derive(plan.convs[c], c > 0, params, derived);
   }
   for (int i = 0; i < 2; ++i) {
     const Head& head = plan.heads[i];

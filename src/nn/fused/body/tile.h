@@ -107,6 +107,7 @@ void put_mask(const Tile& tile, int row, const uint8_t* mask) {
 }
 
 // A row's observation on its way through the torso.
+template <class Convolutions>
 struct Torso {
   static void forward(const Tile& tile, int row) {
     const Plan& plan = tile.plan;
@@ -117,16 +118,23 @@ struct Torso {
       float* out = c + 1 == plan.conv_count ? tile.features(row) : kept + conv.out;
       if (conv.role == Role::kPooled) {
         float* unpooled = tile.work + plan.work_unpooled;
-        Convolutions::forward(tile.net, conv, in, sums, unpooled);
+        Convolutions::forward(tile.net, conv, in, sums, unpooled, tile.work);
         Convolutions::pool(conv, unpooled, sums, out, kept + conv.largest);
       } else {
-        Convolutions::forward(tile.net, conv, in, sums, out);
+        Convolutions::forward(tile.net, conv, in, sums, out, tile.work);
       }
       in = out;
     }
   }
 
   // From the gradient of the features. REQUIRES: a tile that keeps.
+  static void backward(const Tile& tile, float* gradient) {
+    Convolutions::begin_gradient(tile.plan, tile.work);
+    for (int row = 0; row < tile.rows; ++row) backward(tile, row, gradient);
+    Convolutions::end_gradient(tile.plan, tile.work, gradient);
+  }
+
+ private:
   static void backward(const Tile& tile, int row, float* gradient) {
     const Plan& plan = tile.plan;
     float *d_sum = tile.work + plan.work_dsum, *d_inner = tile.work + plan.work_dinner;
@@ -144,15 +152,14 @@ struct Torso {
         Convolutions::unpool(conv, d_sum, tile.kept(row) + conv.largest, unpooled);
         d = unpooled;
       }
-      Convolutions::add_gradient(conv, in, d, gradient);
+      Convolutions::add_gradient(plan, conv, in, d, gradient, tile.work);
       if (c == 0) break;
-      Convolutions::input_gradient(tile.net, conv, d, d_in);
+      Convolutions::input_gradient(tile.net, conv, d, d_in, tile.work);
       Convolutions::take(conv, d_in, in, plan.convs[c - 1].relu, conv.role == Role::kInner,
                          conv.role == Role::kOuter ? d_inner : d_sum);
     }
   }
 
- private:
   // Its numbers in a frame; those of bytes in 0..1.
   static const float* image(const Tile& tile, int row) {
     const Plan& plan = tile.plan;
@@ -210,9 +217,9 @@ void branch_forward(const Tile& tile, const Branch& branch, int first_head, int 
 // The heads asked for (0: actor, 1: critic), through the branches they stand on.
 template <class Layers>
 void forward(const Tile& tile, bool actor, bool critic) {
-  if constexpr (Layers::kConvolves) {
-    if (tile.plan.conv_count > 0) {
-      for (int row = 0; row < tile.rows; ++row) Torso::forward(tile, row);
+  if (tile.plan.conv_count > 0) {
+    for (int row = 0; row < tile.rows; ++row) {
+      Torso<typename Layers::Convolutions>::forward(tile, row);
     }
   }
   for (int b = 0; b < tile.plan.branch_count; ++b) {
@@ -269,11 +276,9 @@ void branch_backward(const Tile& tile, const Branch& branch, float* gradient) {
                          gradient + layer.weight, tile.work);
     add_column_sums(d, rows, layer.out, gradient + layer.bias);
     if (l == 0) {
-      if constexpr (Layers::kConvolves) {
-        if (plan.conv_count > 0) {
-          Layers::add_input_gradient(tile.net, layer, d, rows, tile.work + plan.work_dx,
-                                     plan.input_stride);
-        }
+      if (plan.conv_count > 0) {
+        Layers::add_input_gradient(tile.net, layer, d, rows, tile.work + plan.work_dx,
+                                   plan.input_stride, tile.work);
       }
       break;
     }
