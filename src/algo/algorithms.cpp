@@ -33,6 +33,7 @@ const Algorithms& built_in_algorithms() {
   static const Algorithms built_in = [] {
     Algorithms all;
     all.add(ppo_algorithm());
+    all.add(appo_algorithm());
     all.add(impala_algorithm());
     return all;
   }();

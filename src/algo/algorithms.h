@@ -21,6 +21,7 @@ struct Algorithm {
   std::string faster;   // how to make its updates faster, for people who ask: "lower ppo.epochs"
   Schema schema;        // the keys of that section
   BatchNeeds needs;
+  bool allows_lag = false;  // it learns from what earlier policies did, too: actors may run ahead
   // Throws Error(kUsage), which names the key, for settings that contradict each other, the
   // network, or batches of so many rows.
   std::function<void(const Config& section, int64_t rows, const NetworkSpec& network)> validate;

@@ -16,10 +16,6 @@ namespace {
 
 double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - start) * 1e-9; }
 
-size_t row_bytes(const NetworkSpec& spec) {
-  return static_cast<size_t>(spec.inputs) * (spec.obs_type == ObsType::kUint8 ? 1 : sizeof(float));
-}
-
 // Room for one sequence, which every thread keeps.
 struct Scratch {
   std::vector<float> log_ratio, advantage, target;
@@ -136,7 +132,7 @@ Update Impala::learn(const Batch& batch, const LearnProgress& progress) {
   last_value_.resize(static_cast<size_t>(trajectory.envs));
   envs_.resize(last_value_.size());
   std::iota(envs_.begin(), envs_.end(), 0);
-  const std::byte* last_obs = batch.samples.obs + trajectory.rows() * row_bytes(policy_.spec());
+  const std::byte* last_obs = batch.samples.obs + trajectory.rows() * policy_.spec().obs_bytes();
   const Samples near = policy_.bring(pool_, batch.samples, trajectory.rows());
   const int parts = std::min(options_.minibatches, trajectory.envs);
   double sums[Objective::kSums] = {}, norms = 0, seen = 0, ratio_error = 0;
@@ -184,7 +180,8 @@ Algorithm impala_algorithm() {
           .summary = "actor-critic with V-trace targets",
           .faster = "lower impala.n_epochs",
           .schema = ImpalaOptions::schema(),
-          .needs = {},
+          .needs = {.values = false},
+          .allows_lag = true,
           .validate = [](const Config&, int64_t, const NetworkSpec&) {},
           .make =
               [](const Config& section, Policy& policy, ThreadPool& pool, uint64_t seed) {

@@ -15,8 +15,9 @@ namespace flotilla {
 
 // What a batch holds besides observations, actions, rewards and flags.
 struct BatchNeeds {
-  bool logprob = true;  // of the actions, when they were drawn
-  bool values = true;   // of all observations, those behind the last steps and at cuts included
+  bool logprob = true;     // of the actions, when they were drawn
+  bool values = true;      // of the observations acted on, and of those behind the last steps
+  bool cut_values = true;  // of the last observations of truncated episodes
 };
 
 // A view of what some envs did over some steps; whoever made it keeps it until learn() returns.

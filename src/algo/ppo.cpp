@@ -9,6 +9,7 @@
 #include "flotilla/algo/advantage.h"
 #include "flotilla/algo/ppo_objective.h"
 #include "flotilla/algo/shuffle.h"
+#include "flotilla/algo/vtrace.h"
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/rng.h"
@@ -51,15 +52,24 @@ double explained_variance(const float* value, const float* target, std::span<con
 
 }  // namespace
 
-Schema PpoOptions::schema() {
+Schema PpoOptions::schema(Returns returns) {
   const PpoOptions d;
+  const bool vtrace = returns == Returns::kVtrace;
   Schema schema;
-  schema.number("gamma", d.gamma, {0, 1}, "discount of future rewards")
-      .number("gae_lambda", d.lambda, {0, 1}, "decay of generalised advantage estimation")
-      .alias("lambda")
-      .choice("returns", "gae", {"gae", "monte_carlo"}, "what values and advantages are made from")
-      .number("returns_epsilon", d.returns_epsilon, {0, 1},
-              "added to the std of Monte-Carlo returns")
+  schema.number("gamma", d.gamma, {0, 1}, "discount of future rewards");
+  if (vtrace) {
+    schema.number("lambda", 1, {0, 1}, "decay of what comes back from later steps")
+        .number("rho_clip", d.rho_clip, {0, 1e9}, "largest ratio in the error of a step")
+        .number("c_clip", d.c_clip, {0, 1e9}, "largest ratio in what comes back from later steps");
+  } else {
+    schema.number("gae_lambda", d.lambda, {0, 1}, "decay of generalised advantage estimation")
+        .alias("lambda")
+        .choice("returns", "gae", {"gae", "monte_carlo"},
+                "what values and advantages are made from")
+        .number("returns_epsilon", d.returns_epsilon, {0, 1},
+                "added to the std of Monte-Carlo returns");
+  }
+  schema
       .choice("normalize_advantage", "minibatch", {"none", "batch", "minibatch"},
               "over which rows; true is minibatch, false is none")
       .alias("advantage_scale")
@@ -76,7 +86,9 @@ Schema PpoOptions::schema() {
   Schedule::add_to(schema, "learning_rate", 3e-4, {0, 1}, "step size of Adam", "lr");
   Schedule::add_to(schema, "clip_range", 0.2, {0, 10}, "range of the probability ratio", "clip");
   Schedule::add_to(schema, "ent_coef", 0.01, {0, 10}, "weight of the entropy bonus", "entropy");
-  Schedule::add_to(schema, "epsilon", 0, {0, 1}, "probability spread evenly over open choices");
+  if (!vtrace) {
+    Schedule::add_to(schema, "epsilon", 0, {0, 1}, "probability spread evenly over open choices");
+  }
   schema.number("vf_coef", d.value_coef, {0, 1000}, "weight of the squared value error")
       .alias("value_coef")
       .number("clip_range_vf", d.value_clip, {0, 1e9},
@@ -86,7 +98,9 @@ Schema PpoOptions::schema() {
       .number("target_kl", d.target_kl, {0, 1e9}, "an update ends beyond this divergence; 0: never")
       .number("adam_beta1", d.adam_beta1, {0, 0.999999}, "decay of the gradient's mean")
       .number("adam_beta2", d.adam_beta2, {0, 0.999999}, "decay of the gradient's square")
-      .number("adam_epsilon", d.adam_epsilon, {1e-12, 1}, "added to the gradient's std")
+      .number("adam_epsilon", d.adam_epsilon, {1e-12, 1}, "added to the gradient's std");
+  if (vtrace) return schema;
+  schema
       .choice("phases", "joint", {"joint", "separate"},
               "one loss, or first the value and then the policy")
       .integer("value_epochs", d.value_epochs, {1, 1000}, "passes of the value phase")
@@ -96,15 +110,12 @@ Schema PpoOptions::schema() {
   return schema;
 }
 
-PpoOptions PpoOptions::from(const Config& section) {
+PpoOptions PpoOptions::from(const Config& section, Returns returns) {
   const auto number = [&](const char* key) { return section.get_number(key); };
   const auto integer = [&](const char* key) { return static_cast<int>(section.get_integer(key)); };
   const std::string& scale = section.get_text("normalize_advantage");
   PpoOptions o;
   o.gamma = number("gamma");
-  o.lambda = number("gae_lambda");
-  o.returns = section.get_text("returns") == "gae" ? Returns::kGae : Returns::kMonteCarlo;
-  o.returns_epsilon = number("returns_epsilon");
   o.advantage_scale = scale == "none"    ? AdvantageScale::kNone
                       : scale == "batch" ? AdvantageScale::kBatch
                                          : AdvantageScale::kMinibatch;
@@ -114,7 +125,6 @@ PpoOptions PpoOptions::from(const Config& section) {
   o.lr = Schedule::from(section, "learning_rate");
   o.clip = Schedule::from(section, "clip_range");
   o.entropy = Schedule::from(section, "ent_coef");
-  o.epsilon = Schedule::from(section, "epsilon");
   o.value_coef = number("vf_coef");
   o.value_clip = number("clip_range_vf");
   o.max_grad_norm = number("max_grad_norm");
@@ -122,6 +132,18 @@ PpoOptions PpoOptions::from(const Config& section) {
   o.adam_beta1 = number("adam_beta1");
   o.adam_beta2 = number("adam_beta2");
   o.adam_epsilon = number("adam_epsilon");
+  if (returns == Returns::kVtrace) {
+    o.section = "appo";
+    o.returns = returns;
+    o.lambda = number("lambda");
+    o.rho_clip = number("rho_clip");
+    o.c_clip = number("c_clip");
+    return o;
+  }
+  o.lambda = number("gae_lambda");
+  o.returns = section.get_text("returns") == "gae" ? Returns::kGae : Returns::kMonteCarlo;
+  o.returns_epsilon = number("returns_epsilon");
+  o.epsilon = Schedule::from(section, "epsilon");
   o.separate = section.get_text("phases") == "separate";
   o.value_epochs = integer("value_epochs");
   o.policy_epochs = integer("policy_epochs");
@@ -133,13 +155,13 @@ void PpoOptions::validate(int64_t batch, const NetworkSpec& network) const {
   const auto refuse = [](const std::string& why) { throw Error(ErrorCode::kUsage, why); };
   if (minibatch_size > batch) {
     refuse(
-        fmt::format("ppo.batch_size {} is larger than a rollout of {} rows (n_steps x "
+        fmt::format("{}.batch_size {} is larger than a rollout of {} rows (n_steps x "
                     "num_envs)",
-                    minibatch_size, batch));
+                    section, minibatch_size, batch));
   }
   if (minibatch_size == 0 && minibatches > batch) {
-    refuse(fmt::format("ppo.minibatches {} is more than a rollout's {} rows (n_steps x num_envs)",
-                       minibatches, batch));
+    refuse(fmt::format("{}.minibatches {} is more than a rollout's {} rows (n_steps x num_envs)",
+                       section, minibatches, batch));
   }
   if (separate && network.has_common_layers()) {
     refuse(
@@ -157,9 +179,57 @@ void PpoOptions::validate(int64_t batch, const NetworkSpec& network) const {
 Ppo::Ppo(Policy& policy, ThreadPool& pool, const PpoOptions& options, uint64_t seed)
     : policy_(policy), pool_(pool), options_(options), seed_(seed) {}
 
-void Ppo::estimate(const Trajectory& trajectory) {
+void Ppo::estimate_by_vtrace(const Batch& batch, const Samples& near) {
+  const Trajectory& trajectory = batch.trajectory;
+  const auto steps = static_cast<size_t>(trajectory.steps);
+  rows_.resize(trajectory.rows());
+  std::iota(rows_.begin(), rows_.end(), 0);
+  logprob_.resize(rows_.size());
+  value_.resize(rows_.size());
+  last_value_.resize(static_cast<size_t>(trajectory.envs));
+  policy_.evaluate(pool_, near, rows_, {.logprob = logprob_.data(), .value = value_.data()});
+  const std::byte* last = batch.samples.obs + rows_.size() * policy_.spec().obs_bytes();
+  policy_.value(0, last, trajectory.envs, last_value_.data());
+  const VtraceOptions options{.gamma = options_.gamma,
+                              .lambda = options_.lambda,
+                              .rho = options_.rho_clip,
+                              .c = options_.c_clip,
+                              .policy_rho = options_.rho_clip};
+  pool_.run([&](int part) {
+    const Span envs = part_of({0, trajectory.envs}, part, pool_.threads());
+    std::vector<int32_t> row(steps);
+    std::vector<float> value(steps), log_ratio(steps), advantage(steps), target(steps);
+    for (int env = envs.begin; env < envs.end; ++env) {
+      for (size_t t = 0; t < steps; ++t) {
+        const size_t at = t * static_cast<size_t>(trajectory.envs) + static_cast<size_t>(env);
+        row[t] = static_cast<int32_t>(at);
+        value[t] = value_[at];
+        log_ratio[t] = logprob_[at] - batch.logprob[at];
+      }
+      vtrace(trajectory,
+             {.steps = trajectory.steps,
+              .row = row.data(),
+              .value = value.data(),
+              .log_ratio = log_ratio.data(),
+              .last_value = last_value_[static_cast<size_t>(env)]},
+             options, advantage.data(), target.data());
+      for (size_t t = 0; t < steps; ++t) {
+        advantage_[static_cast<size_t>(row[t])] = advantage[t];
+        target_[static_cast<size_t>(row[t])] = target[t];
+      }
+    }
+  });
+}
+
+const float* Ppo::old_value(const Batch& batch) const {
+  return options_.returns == Returns::kVtrace ? value_.data() : batch.trajectory.value;
+}
+
+void Ppo::estimate(const Batch& batch, const Samples& near) {
+  const Trajectory& trajectory = batch.trajectory;
   advantage_.resize(trajectory.rows());
   target_.resize(trajectory.rows());
+  if (options_.returns == Returns::kVtrace) return estimate_by_vtrace(batch, near);
   pool_.run([&](int part) {
     const Span envs = part_of({0, trajectory.envs}, part, pool_.threads(), 16);
     if (options_.returns == Returns::kGae) {
@@ -198,7 +268,7 @@ void Ppo::deal(int epochs) {
   // Rows may be missing where envs failed, but never all of a minibatch.
   const int parts = std::min(rows, wanted);
   minibatches_.resize(static_cast<size_t>(epochs) * static_cast<size_t>(parts));
-  const bool scaled = options_.returns == Returns::kGae;
+  const bool scaled = options_.returns != Returns::kMonteCarlo;
   const bool apart = scaled && options_.advantage_scale == AdvantageScale::kMinibatch;
   const bool together = scaled && options_.advantage_scale == AdvantageScale::kBatch;
   const AdvantageRange common = together ? range_of(advantage_.data(), rows_) : AdvantageRange{};
@@ -241,18 +311,18 @@ PpoUpdate Ppo::update(const Batch& batch, const LearnProgress& progress) {
   const uint64_t start = now_ns();
   first_shuffle_ = progress.updates * kShufflesPerUpdate;
   shuffles_ = 0;
-  estimate(batch.trajectory);
+  Batch near = batch;
+  near.samples = policy_.bring(pool_, batch.samples, batch.trajectory.rows());
+  estimate(batch, near.samples);
   choose_rows(batch.trajectory);
   if (rows_.empty()) throw Error(ErrorCode::kEnvironment, "no row of the rollout is valid");
-  update.explained_variance = explained_variance(batch.trajectory.value, target_.data(), rows_);
+  update.explained_variance = explained_variance(old_value(batch), target_.data(), rows_);
   update.advantage_s = seconds_since(start);
 
   update.lr = options_.lr.at(progress.fraction);
   update.clip = options_.clip.at(progress.fraction);
   update.entropy_coef = options_.entropy.at(progress.fraction);
   update.epsilon = static_cast<double>(batch.samples.epsilon);
-  Batch near = batch;
-  near.samples = policy_.bring(pool_, batch.samples, batch.trajectory.rows());
   if (options_.separate) {
     PpoUpdate value;
     run_phase(near, {Nets::kCritic, options_.value_epochs, options_.value_lr}, value);
@@ -268,7 +338,7 @@ PpoUpdate Ppo::update(const Batch& batch, const LearnProgress& progress) {
 PpoObjective Ppo::objective(const Batch& batch, const PpoUpdate& update) const {
   PpoObjective objective;
   objective.old_logprob = batch.logprob;
-  objective.old_value = batch.trajectory.value;
+  objective.old_value = old_value(batch);
   objective.advantage = advantage_.data();
   objective.target = target_.data();
   objective.advantage_from_value = options_.returns == Returns::kMonteCarlo;
@@ -320,20 +390,35 @@ void Ppo::run_phase(const Batch& batch, const Phase& phase, PpoUpdate& update) {
   update.grad_norm = norms / update.minibatches;
 }
 
-Algorithm ppo_algorithm() {
-  return {.name = "ppo",
-          .summary = "proximal policy optimisation",
-          .faster = "lower ppo.epochs",
-          .schema = PpoOptions::schema(),
-          .needs = {},
+namespace {
+
+Algorithm algorithm_of(const char* name, const char* summary, const char* faster, Returns returns) {
+  return {.name = name,
+          .summary = summary,
+          .faster = faster,
+          .schema = PpoOptions::schema(returns),
+          .needs = {.values = returns != Returns::kVtrace},
+          .allows_lag = returns == Returns::kVtrace,
           .validate =
-              [](const Config& section, int64_t rows, const NetworkSpec& network) {
-                PpoOptions::from(section).validate(rows, network);
+              [returns](const Config& section, int64_t rows, const NetworkSpec& network) {
+                PpoOptions::from(section, returns).validate(rows, network);
               },
           .make =
-              [](const Config& section, Policy& policy, ThreadPool& pool, uint64_t seed) {
-                return std::make_unique<Ppo>(policy, pool, PpoOptions::from(section), seed);
+              [returns](const Config& section, Policy& policy, ThreadPool& pool, uint64_t seed) {
+                return std::make_unique<Ppo>(policy, pool, PpoOptions::from(section, returns),
+                                             seed);
               }};
+}
+
+}  // namespace
+
+Algorithm ppo_algorithm() {
+  return algorithm_of("ppo", "proximal policy optimisation", "lower ppo.epochs", Returns::kGae);
+}
+
+Algorithm appo_algorithm() {
+  return algorithm_of("appo", "proximal policy optimisation on V-trace targets",
+                      "lower appo.n_epochs", Returns::kVtrace);
 }
 
 }  // namespace flotilla

@@ -18,13 +18,16 @@ enum class Returns : uint8_t {
   kGae,
   // Discounted returns normalised over the batch; the advantage is what they exceed the current
   // value by, anew in every epoch.
-  kMonteCarlo
+  kMonteCarlo,
+  kVtrace  // of the policy as it is before the update: what acted may have been an earlier one
 };
 
 struct PpoOptions {
+  std::string section = "ppo";  // for messages
   double gamma = 0.99, lambda = 0.95;
   Returns returns = Returns::kGae;
-  double returns_epsilon = 1e-8;  // of the normalisation of Monte-Carlo returns
+  double returns_epsilon = 1e-8;    // of the normalisation of Monte-Carlo returns
+  double rho_clip = 1, c_clip = 1;  // of V-trace
   AdvantageScale advantage_scale = AdvantageScale::kMinibatch;
 
   int epochs = 4;
@@ -40,8 +43,9 @@ struct PpoOptions {
   int value_epochs = 40, policy_epochs = 10;
   double value_lr = 1e-3;
 
-  static Schema schema();
-  static PpoOptions from(const Config& section);
+  // Of "ppo", whose key says which returns; or of "appo", with kVtrace.
+  static Schema schema(Returns returns = Returns::kGae);
+  static PpoOptions from(const Config& section, Returns returns = Returns::kGae);
   // Throws Error(kUsage) for sizes that contradict each other. `batch`: rows of a rollout.
   void validate(int64_t batch, const NetworkSpec& network) const;
 };
@@ -86,7 +90,11 @@ class Ppo final : public Learner {
     double lr;
   };
 
-  void estimate(const Trajectory& trajectory);
+  // `near`: the samples where the policy reads them fastest.
+  void estimate(const Batch& batch, const Samples& near);
+  void estimate_by_vtrace(const Batch& batch, const Samples& near);
+  // Of the rows before the update.
+  const float* old_value(const Batch& batch) const;
   void choose_rows(const Trajectory& trajectory);
   // Shuffles the rows for every epoch and cuts them into minibatches.
   void deal(int epochs);
@@ -100,11 +108,14 @@ class Ppo final : public Learner {
   uint64_t first_shuffle_ = 0;  // of this update
   uint64_t shuffles_ = 0;       // so far in it
   std::vector<float> advantage_, target_;
-  std::vector<int32_t> rows_;                   // valid ones
-  std::vector<std::vector<int32_t>> shuffled_;  // by epoch
-  std::vector<Minibatch> minibatches_;          // of all epochs, in their order
+  std::vector<float> logprob_, value_, last_value_;  // of the policy before the update, for V-trace
+  std::vector<int32_t> rows_;                        // valid ones
+  std::vector<std::vector<int32_t>> shuffled_;       // by epoch
+  std::vector<Minibatch> minibatches_;               // of all epochs, in their order
 };
 
 Algorithm ppo_algorithm();
+// The same on V-trace targets, for actors that run ahead.
+Algorithm appo_algorithm();
 
 }  // namespace flotilla

@@ -133,6 +133,7 @@ void add_bench_command(Command& root, Program& program) {
     bench_env(program, state->env, state->flags.config(), command.given("--backend"), state->json);
   });
   add_bench_ppo_command(bench, program);
+  add_bench_parallel_command(bench, program);
   add_bench_scaling_command(bench, program);
 }
 

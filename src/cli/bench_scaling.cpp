@@ -8,10 +8,9 @@
 #include <memory>
 
 #include "flotilla/cli/commands.h"
+#include "flotilla/cli/training_speed.h"
 #include "flotilla/command/env_arguments.h"
 #include "flotilla/core/activity.h"
-#include "flotilla/core/clock.h"
-#include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
@@ -33,51 +32,14 @@ struct ScalingArguments {
   bool json = false;
 };
 
-// Where the wall time of a measurement went.
-struct Shares {
-  double step = 0, infer = 0, wait = 0, learn = 0, other = 0;
-};
-
-struct Measurement {
-  double steps_per_s = 0, cores = 0;
-  Shares shares;
-};
-
 // One line of the table.
 struct Line {
   RunConfig run;
   RunShape shape = {};
-  std::vector<Measurement> all = {};
+  std::vector<TrainingSpeed> all = {};
 
-  const Measurement& median() const { return all[(all.size() - 1) / 2]; }
+  const TrainingSpeed& median() const { return all[(all.size() - 1) / 2]; }
 };
-
-Shares shares_between(const Timing& before, const Timing& after, double wall_s) {
-  Shares shares{.step = (after.step_s + after.stage_s - before.step_s - before.stage_s) / wall_s,
-                .infer = (after.infer_s - before.infer_s) / wall_s,
-                .wait = (after.wait_s - before.wait_s) / wall_s,
-                .learn = (after.learn_s() - before.learn_s()) / wall_s};
-  shares.other = std::max(0.0, 1 - shares.step - shares.infer - shares.wait - shares.learn);
-  return shares;
-}
-
-Measurement measure(Trainer& trainer, double seconds) {
-  trainer.iterate();  // memory is touched, threads and workers are up
-  const int64_t steps_before = trainer.progress().steps;
-  const double cpu_before = trainer.cpu_seconds();
-  const Timing before = trainer.timing();
-  const uint64_t start = now_ns();
-  const Deadline deadline = Deadline::after(seconds);
-  do {
-    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
-    trainer.iterate();
-  } while (!deadline.passed());
-  const double wall_s = static_cast<double>(now_ns() - start) * 1e-9;
-  const auto steps = static_cast<double>(trainer.progress().steps - steps_before);
-  return {.steps_per_s = steps / wall_s,
-          .cores = (trainer.cpu_seconds() - cpu_before) / wall_s,
-          .shares = shares_between(before, trainer.timing(), wall_s)};
-}
 
 Line line_of(const Program& program, const ScalingArguments& arguments, const Config& common,
              int num_envs) {
@@ -100,19 +62,19 @@ void measure_all(std::vector<Line>& lines, const ScalingArguments& arguments) {
   for (int repeat = 0; repeat < arguments.repeats; ++repeat) {
     for (Line& line : lines) {
       Trainer trainer(line.run);
-      line.all.push_back(measure(trainer, arguments.seconds));
+      line.all.push_back(measure_training(trainer, arguments.seconds));
       line.shape = trainer.shape();
     }
   }
-  for (Line& line : lines) std::ranges::sort(line.all, {}, &Measurement::steps_per_s);
+  for (Line& line : lines) std::ranges::sort(line.all, {}, &TrainingSpeed::steps_per_s);
 }
 
 void print_json(const std::vector<Line>& lines, const ScalingArguments& arguments) {
   Json table = Json::array();
   for (const Line& line : lines) {
-    const Measurement& median = line.median();
+    const TrainingSpeed& median = line.median();
     Json all = Json::array();
-    for (const Measurement& each : line.all) all.push_back(each.steps_per_s);
+    for (const TrainingSpeed& each : line.all) all.push_back(each.steps_per_s);
     table.push_back({{"num_envs", line.shape.num_envs},
                      {"n_steps", line.run.n_steps},
                      {"workers", line.shape.workers},
@@ -144,7 +106,7 @@ void print_table(const std::vector<Line>& lines, const ScalingArguments& argumen
                                                  "steps/s", "speed-up", "cores", "step", "infer",
                                                  "wait", "learn", "other"}};
   for (const Line& line : lines) {
-    const Measurement& median = line.median();
+    const TrainingSpeed& median = line.median();
     const Shares& shares = median.shares;
     rows.push_back({std::to_string(line.shape.num_envs),
                     std::to_string(processes ? line.shape.workers : line.shape.threads),

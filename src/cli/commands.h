@@ -13,8 +13,9 @@ void add_compare_command(Command& root);
 void add_export_command(Command& root);
 void add_verify_command(Command& root, Program& program);
 void add_bench_command(Command& root, Program& program);
-void add_bench_ppo_command(Command& bench, Program& program);      // of the bench command
-void add_bench_scaling_command(Command& bench, Program& program);  // the same
+void add_bench_ppo_command(Command& bench, Program& program);  // these are of the bench command
+void add_bench_parallel_command(Command& bench, Program& program);
+void add_bench_scaling_command(Command& bench, Program& program);
 void add_check_command(Command& root, Program& program);
 void add_doctor_command(Command& root, Program& program);
 

@@ -58,6 +58,14 @@ int ThreadPool::start(Job job, void* context) {
   return ticket;
 }
 
+void ThreadPool::set_spare(Spare spare, void* context) {
+  spare_.store(nullptr, std::memory_order_release);
+  run([](int) {});  // a thread that does its part is in no spare work
+  spare_context_ = context;
+  spare_.store(spare, std::memory_order_release);
+  wake();
+}
+
 void ThreadPool::finish(int ticket) {
   Slot& slot = slots_[static_cast<size_t>(ticket)];
   run_part(slot, 0);
@@ -92,6 +100,8 @@ void ThreadPool::work(int part) {
       const uint32_t heard = work_bell_.heard();
       if (stop_.load(std::memory_order_acquire)) return;
       if (started_.load(std::memory_order_acquire) > next) break;
+      const Spare spare = spare_.load(std::memory_order_acquire);
+      if (spare != nullptr && spare(spare_context_, part)) continue;
       work_bell_.wait(heard, patience, Deadline::never());
     }
     Slot& slot = slots_[static_cast<size_t>(order_[next % kMaxStarted])];

@@ -7,6 +7,8 @@
 //
 //   pool.run([&](int part) { step_rows(part_of(rows, part, pool.threads())); });
 //
+// Threads without a job can do spare work, a little at a time (set_spare).
+//
 // Thread safety: one caller at a time. Jobs may overlap (kMaxStarted), but not nest.
 // Allocates: nothing after the constructor, unless a job throws.
 // Waiting: see Bell; idle threads use no CPU.
@@ -49,6 +51,14 @@ class ThreadPool {
   // Does the caller's part and waits for the rest. Rethrows what a part threw; when several
   // threw, that of the lowest part.
   void finish(int ticket);
+
+  // What threads other than the caller do between jobs: `spare` does a little of it, so that a job
+  // need not wait long, and returns whether there is more. It must not throw. After a false it is
+  // not called again before wake(), which any thread may call, or the next job. Null: nothing; then
+  // nobody is in it any more when this returns. REQUIRES: no unfinished job.
+  using Spare = bool (*)(void* context, int part);
+  void set_spare(Spare spare, void* context);
+  void wake() { work_bell_.ring(); }
 
   // How long the caller has waited in finish() for others, since the pool was made.
   uint64_t waited_ns() const { return waited_ns_; }
@@ -99,6 +109,8 @@ class ThreadPool {
   // of a job keeps that job unfinished, so it is never more than kMaxStarted jobs behind.
   std::array<int, kMaxStarted> order_{};
   alignas(64) std::atomic<uint64_t> started_{0};
+  std::atomic<Spare> spare_{nullptr};
+  void* spare_context_ = nullptr;  // written while nobody looks
   std::atomic<bool> stop_{false};
   Bell work_bell_;
   Bell done_bell_;

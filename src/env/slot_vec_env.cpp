@@ -135,14 +135,24 @@ void SlotVecEnv::act(const Request& request, int part, Span envs) {
   action_log_.record(request.step, envs, request.actions);
 }
 
-void SlotVecEnv::wait(int group_index) {
+const SlotVecEnv::Request& SlotVecEnv::end_step(int group_index) {
   if (group_index < 0 || group_index >= groups() || !busy_[group_index]) {
     throw Error(ErrorCode::kUsage, "wait() without begin()");
   }
-  const size_t first_failure = failures_.size();
   busy_[group_index] = false;
-  complete(in_flight_[group_index]);
+  return in_flight_[group_index];
+}
+
+void SlotVecEnv::wait(int group_index) {
+  const size_t first_failure = failures_.size();
+  complete(end_step(group_index));
   if (failures_.size() != first_failure) throw_if_over(first_failure);
+}
+
+void SlotVecEnv::take_notes(const Request& request) {
+  const size_t first_failure = failures_.size();
+  collect_notes(request);
+  throw_if_over(first_failure);
 }
 
 void SlotVecEnv::complete(const Request& request) {

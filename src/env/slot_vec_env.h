@@ -1,7 +1,7 @@
 // A VecEnv of native environments whose states lie in slots (env/env_loop.h): what the serial, the
-// threads and the processes back end have in common. It checks what it is given, keeps the latest
-// actions for crash bundles, turns failures into reports, and saves and loads the slots; who steps
-// which of them is the back end's.
+// threads, the processes and the actors back end have in common. It checks what it is given, keeps
+// the latest actions for crash bundles, turns failures into reports, and saves and loads the slots;
+// who steps which of them is the back end's.
 #pragma once
 
 #include <cstdint>
@@ -83,6 +83,11 @@ class SlotVecEnv : public VecEnv {
   int lanes() const { return lane_count_; }
   int group_of(int env) const;
   void check_idle(const char* operation) const;
+  // The step of a group that is in flight, and no longer is. Throws Error(kUsage) where there is
+  // none.
+  const Request& end_step(int group);
+  // Reports what failed in a group. Throws as wait() does.
+  void take_notes(const Request& request);
 
   // Takes a failure into account: logs it, writes its bundle, counts a restart. `env`: its row, or
   // -1 where a worker died in none.

@@ -2,6 +2,7 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
+#include "flotilla/env/actor_vec_env.h"
 #include "flotilla/env/local_vec_env.h"
 #include "flotilla/env/process_vec_env.h"
 #include "flotilla/env/worker_process.h"
@@ -24,6 +25,9 @@ std::unique_ptr<VecEnv> make_vec_env(const EnvType& type, const Config& config,
   if (options.backend == Backend::kProcesses) {
     require_worker_main();
     return std::make_unique<ProcessVecEnv>(type, config, options, layout);
+  }
+  if (options.backend == Backend::kActors) {
+    return std::make_unique<ActorVecEnv>(type, config, options, layout);
   }
   return std::make_unique<LocalVecEnv>(type, config, options, layout);
 }

@@ -3,6 +3,7 @@
 //   serial     in the calling thread
 //   threads    in the calling thread and a fixed team of others
 //   processes  in worker processes that share the batch; a crash of an env costs one row
+//   actors     each group in the thread that waits for it, several groups at once
 //
 //   ArenaLayout layout;
 //   StepFields fields(layout, spec, num_envs, 1);
@@ -22,7 +23,7 @@
 //
 // Autoreset, final observations and invalid rows: docs/autoreset.md. Failures: docs/failures.md.
 //
-// Thread safety: one caller at a time.
+// Thread safety: one caller at a time; of the actors back end, one for each group.
 // Determinism: rows depend on (seed, config, actions), never on back end, threads or workers.
 // Allocates: nothing per step, unless an env fails.
 #pragma once

@@ -12,6 +12,7 @@ namespace {
 
 Backend backend_from(const std::string& name) {
   if (name == "threads") return Backend::kThreads;
+  if (name == "actors") return Backend::kActors;
   return name == "processes" ? Backend::kProcesses : Backend::kSerial;
 }
 
@@ -25,19 +26,22 @@ OnFailure on_failure_from(const std::string& name) {
 Schema VecOptions::schema() {
   Schema schema;
   schema
-      .choice("backend", "serial", {"serial", "threads", "processes"},
-              "where environments are stepped")
+      .choice("backend", "serial", {"serial", "threads", "processes", "actors"},
+              "where environments are stepped; actors run ahead of the learner")
       .execution()
       .integer("num_envs", 1, {1, kMaxEnvs}, "environments stepped together")
       .alias("n_envs")
       .integer("replicas", 1, {1, kMaxEnvs},
                "envs in a row that have the same random numbers, and differ by their actions alone")
-      .integer("groups", 1, {0, kMaxGroups},
+      .integer("groups", 1, {0, kMaxGroupsInTurn},
                "parts that step in turn: 2 is double buffering; 0: chosen where it pays")
       .execution()
       .integer("threads", 0, {0, 1024}, "threads of the threads back end; 0: one per CPU")
       .execution()
       .integer("workers", 0, {0, 1024}, "workers of the processes back end; 0: one per CPU")
+      .execution()
+      .integer("actors", 0, {0, kMaxGroups},
+               "parts of the envs of the actors back end; 0: two per thread")
       .execution()
       .choice("start_method", "spawn", {"spawn", "fork"}, "how worker processes are started")
       .execution()
@@ -70,6 +74,12 @@ VecOptions VecOptions::from(const Config& config) {
   options.crash_dir = config.get_text("crash_dir");
   if (options.threads == 0) options.threads = std::min(cpu_count(), options.num_envs);
   if (options.workers == 0) options.workers = std::min(cpu_count(), options.num_envs);
+  if (options.backend == Backend::kActors) {
+    options.groups = static_cast<int>(config.get_integer("actors"));
+    if (options.groups == 0) {
+      options.groups = std::min({2 * options.threads, options.num_envs, kMaxGroups});
+    }
+  }
   return options;
 }
 
@@ -92,7 +102,8 @@ void VecOptions::validate() const {
                 fmt::format("first_env: expected an integer from 0 to {}, got {}",
                             kMaxEnvNumber - num_envs, first_env));
   }
-  shares_envs("groups", groups, kMaxGroups);
+  const bool actors = backend == Backend::kActors;
+  shares_envs(actors ? "actors" : "groups", groups, actors ? kMaxGroups : kMaxGroupsInTurn);
   in_range("threads", threads, 1024);
   for (const double seconds : {step_timeout_s, start_timeout_s}) {
     if (!(seconds > 0)) throw Error(ErrorCode::kUsage, "a timeout must be longer than 0 s");
@@ -121,7 +132,10 @@ void VecOptions::validate_for(const EnvType& type) const {
     throw Error(ErrorCode::kUsage,
                 fmt::format("{}: the environments of '{}' step all together", what, type.name));
   };
-  if (backend == Backend::kProcesses) refuse("backend: expected serial or threads, not processes");
+  if (backend == Backend::kProcesses || backend == Backend::kActors) {
+    refuse("backend: expected serial or threads, not " +
+           std::string(backend == Backend::kActors ? "actors" : "processes"));
+  }
   if (groups > 1) refuse("groups: expected 1, not 2");
 }
 

@@ -11,12 +11,13 @@
 
 namespace flotilla {
 
-enum class Backend : uint8_t { kSerial, kThreads, kProcesses };
+enum class Backend : uint8_t { kSerial, kThreads, kProcesses, kActors };
 enum class StartMethod : uint8_t { kSpawn, kFork };
 
 constexpr int kMaxEnvs = 1'000'000;
 constexpr int kMaxEnvNumber = 1'000'000'000;  // of all batches that belong together
-constexpr int kMaxGroups = 2;
+constexpr int kMaxGroups = 64;                // of actors
+constexpr int kMaxGroupsInTurn = 2;           // of the other back ends
 constexpr const char* kDefaultCrashDir = "crashes";
 
 struct VecOptions {
@@ -27,9 +28,9 @@ struct VecOptions {
   // it ends.
   int first_env = 0;
   int replicas = 1;  // envs in a row that have the same random numbers
-  int groups = 1;
-  int threads = 1;                                 // of Backend::kThreads
-  int workers = 1;                                 // of Backend::kProcesses
+  int groups = 1;    // of Backend::kActors: the actors
+  int threads = 1;   // of Backend::kThreads
+  int workers = 1;   // of Backend::kProcesses
   StartMethod start_method = StartMethod::kSpawn;  // fork shares the parent's memory image
   // With what worker processes are spawned: a program, found as a shell would, and its first
   // arguments, behind which those of run_if_worker() follow. Empty: this program.

@@ -43,6 +43,10 @@ struct NetworkSpec {
 
   static constexpr float kObsClip = 10;
 
+  // Of an observation in a batch.
+  size_t obs_bytes() const {
+    return static_cast<size_t>(inputs) * (obs_type == ObsType::kUint8 ? 1 : sizeof(float));
+  }
   // Numbers that the hidden layers see of an observation.
   int features() const {
     return torso == Torso::kNone ? inputs : make_torso(torso, image).features();

@@ -6,14 +6,16 @@
 #include <vector>
 
 #include "flotilla/nn/policy.h"
+#include "flotilla/train/acting.h"
 #include "flotilla/train/rollout.h"
 
 namespace flotilla {
 
 class Collector {
  public:
+  // `pool`: threads that may act where the envs bring none; or null.
   Collector(VecEnv& vec, Rollout& rollout, const ActingPolicy& policy, const BatchNeeds& needs,
-            uint64_t seed);
+            uint64_t seed, ThreadPool* pool = nullptr);
 
   void reset(uint64_t env_seed) { vec_.reset(env_seed, rollout_.first_view()); }
   // One rollout, with the values that advantages need besides.
@@ -34,16 +36,15 @@ class Collector {
     int step = 0;
   };
   void act(int part, int step, Span envs);
-  void require_choices(int step, Span envs) const;
   void begin(int group, int step);
   void value_ends();
 
   VecEnv& vec_;
   Rollout& rollout_;
   const ActingPolicy& policy_;
-  const BatchNeeds needs_;
-  const uint64_t seed_;
-  const int threads_;  // that step the envs
+  const Acting acting_;
+  ThreadPool* const pool_;
+  const int threads_;  // that act
   uint64_t steps_ = 0;
   float epsilon_ = 0;
   Turn turns_[kMaxGroups];

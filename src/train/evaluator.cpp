@@ -53,7 +53,8 @@ Evaluation summarise(const std::vector<Episode>& episodes) {
 // failures shall not end by one here; an env that was dropped would never play its share.
 VecOptions vec_options_for(const EnvType& type, int num_envs, const VecOptions& run) {
   VecOptions options = run;
-  if (run.backend == Backend::kThreads && !type.batched) options.backend = Backend::kSerial;
+  const bool of_threads = run.backend == Backend::kThreads || run.backend == Backend::kActors;
+  if (of_threads && !type.batched) options.backend = Backend::kSerial;
   if (type.worker_command) options.backend = Backend::kProcesses;
   if (run.on_failure == OnFailure::kDrop) options.on_failure = OnFailure::kRestart;
   options.num_envs = num_envs;
@@ -251,8 +252,7 @@ void Evaluator::step(const Player& player, uint64_t step) {
   vec_->begin(0, {rollout_->actions(0)}, rollout_->view(0));
   vec_->wait(0);
   rollout_->harvest(0, {0, seated_.size()});
-  rollout_->final_obs.clear();
-  rollout_->final_rows.clear();
+  rollout_->cuts().clear();
   rollout_->carry_over();
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "flotilla/core/error.h"
@@ -56,8 +57,8 @@ int64_t EpisodeClusters::next(const Episode& episode) {
   return before * groups + (first_env_ + episode.env) / replicas_;
 }
 
-Rollout::Rollout(ArenaLayout& layout, const EnvSpec& spec, int num_envs, int horizon)
-    : spec_(spec), num_envs_(num_envs), horizon_(horizon) {
+Rollout::Rollout(ArenaLayout& layout, const EnvSpec& spec, int num_envs, int horizon, int parts)
+    : spec_(spec), num_envs_(num_envs), horizon_(horizon), ends_(static_cast<size_t>(parts)) {
   const auto n = static_cast<size_t>(num_envs), rows = static_cast<size_t>(this->rows());
   const size_t action_bytes = spec.action.dims() * sizeof(int32_t);
   obs_id_ = layout.add<std::byte>("obs", 1, (rows + n) * spec.obs.row_bytes());
@@ -148,17 +149,24 @@ std::byte* Rollout::actions(int step) const {
   return actions_ + row(step, 0) * spec_.action.dims() * sizeof(int32_t);
 }
 
-void Rollout::carry_over() {
-  const auto n = static_cast<size_t>(num_envs_);
-  const size_t last = row(horizon_, 0), obs_bytes = spec_.obs.row_bytes();
-  std::memcpy(obs, obs + last * obs_bytes, n * obs_bytes);
+void Rollout::carry_over(const Rollout& before, Span envs) {
+  const auto n = static_cast<size_t>(envs.size());
+  const size_t first = row(0, envs.begin), last = row(horizon_, envs.begin);
+  const size_t obs_bytes = spec_.obs.row_bytes();
+  std::memcpy(obs + first * obs_bytes, before.obs + last * obs_bytes, n * obs_bytes);
   if (mask != nullptr) {
     const size_t bytes = spec_.action.mask_size();
-    std::memcpy(mask, mask + last * bytes, n * bytes);
+    std::memcpy(mask + first * bytes, before.mask + last * bytes, n * bytes);
+    if (legal_ != nullptr && &before != this) {
+      const size_t at = static_cast<size_t>(envs.begin) * bytes;
+      std::memcpy(legal_ + at, before.legal_ + at, n * bytes);
+      std::memcpy(advice_ + at, before.advice_ + at, n * bytes);
+    }
   }
 }
 
-void Rollout::harvest(int step, Span envs) {
+void Rollout::harvest(int step, Span envs, int part) {
+  Ends& ends = ends_[static_cast<size_t>(part)];
   const size_t obs_bytes = spec_.obs.row_bytes(), metrics = spec_.metrics.size();
   const auto count = static_cast<size_t>(envs.size());
   const size_t first = row(step, envs.begin);
@@ -169,22 +177,108 @@ void Rollout::harvest(int step, Span envs) {
     const size_t at = row(step, env);
     if (terminated[at] == 0 && truncated[at] == 0) continue;
     const float* own = metrics_ + static_cast<size_t>(env) * metrics;
-    episodes_.push_back({.step = step,
-                         .env = env,
-                         .episode_return = episode_return_[env],
-                         .length = episode_length_[env],
-                         .metrics = {own, own + metrics},
-                         .valid = valid[at] != 0});
+    ends.episodes.push_back({.step = step,
+                             .env = env,
+                             .episode_return = episode_return_[env],
+                             .length = episode_length_[env],
+                             .metrics = {own, own + metrics},
+                             .valid = valid[at] != 0});
     if (terminated[at] != 0) continue;
     const std::byte* last = step_final_obs_ + static_cast<size_t>(env) * obs_bytes;
-    final_rows.push_back(at);
-    final_obs.insert(final_obs.end(), last, last + obs_bytes);
+    ends.cuts.rows.push_back(at);
+    ends.cuts.obs.insert(ends.cuts.obs.end(), last, last + obs_bytes);
   }
 }
 
 std::vector<Episode> Rollout::take_episodes() {
-  std::ranges::sort(episodes_, {}, [](const Episode& e) { return std::pair(e.step, e.env); });
-  return std::exchange(episodes_, {});
+  std::vector<Episode> all;
+  for (Ends& ends : ends_) {
+    std::ranges::move(ends.episodes, std::back_inserter(all));
+    ends.episodes.clear();
+  }
+  std::ranges::sort(all, {}, [](const Episode& e) { return std::pair(e.step, e.env); });
+  return all;
+}
+
+namespace {
+
+// In either direction: each(name, bytes) for every array of a complete rollout.
+template <class Each>
+void for_arrays(const Rollout& rollout, const EnvSpec& spec, const Each& each) {
+  const auto rows = static_cast<size_t>(rollout.rows());
+  const size_t more = rows + static_cast<size_t>(rollout.num_envs());
+  const auto array = [&](const char* name, auto* data, size_t count) {
+    each(name, std::as_writable_bytes(std::span(data, count)));
+  };
+  array("obs", rollout.obs, more * spec.obs.row_bytes());
+  array("latent", rollout.latent, rows * spec.action.dims() * sizeof(int32_t));
+  if (rollout.mask != nullptr) array("mask", rollout.mask, more * spec.action.mask_size());
+  array("reward", rollout.reward, rows);
+  array("logprob", rollout.logprob, rows);
+  array("value", rollout.value, rows);
+  array("final_value", rollout.final_value, rows);
+  array("last_value", rollout.last_value, static_cast<size_t>(rollout.num_envs()));
+  array("terminated", rollout.terminated, rows);
+  array("truncated", rollout.truncated, rows);
+  array("valid", rollout.valid, rows);
+}
+
+}  // namespace
+
+void Rollout::save(Writer& writer) const {
+  for_arrays(*this, spec_,
+             [&](const char* name, std::span<std::byte> bytes) { writer.bytes(name, bytes); });
+  size_t count = 0;
+  for (const Ends& ends : ends_) count += ends.episodes.size();
+  writer.u64("episodes", count);
+  for (const Ends& ends : ends_) {
+    for (const Episode& episode : ends.episodes) {
+      writer.u64("step", static_cast<uint64_t>(episode.step));
+      writer.u64("env", static_cast<uint64_t>(episode.env));
+      writer.f64("return", static_cast<double>(episode.episode_return));
+      writer.u64("length", static_cast<uint64_t>(episode.length));
+      writer.u64("valid", episode.valid ? 1 : 0);
+      writer.bytes("metrics", std::as_bytes(std::span(episode.metrics)));
+    }
+  }
+}
+
+// A kernel takes them for indices.
+void Rollout::require_choices() const {
+  if (spec_.action.is_box()) return;
+  const auto* choice = reinterpret_cast<const int32_t*>(latent);
+  for (int64_t i = 0; i < rows(); ++i) {
+    for (const int choices : spec_.action.choices) {
+      if (*choice < 0 || *choice >= choices) {
+        throw Error(ErrorCode::kData, "an action that is not in the space");
+      }
+      ++choice;
+    }
+  }
+}
+
+void Rollout::load(Reader& reader) {
+  for_arrays(*this, spec_,
+             [&](const char* name, std::span<std::byte> bytes) { reader.bytes_into(name, bytes); });
+  require_choices();
+  const uint64_t count = reader.u64("episodes");
+  if (count > static_cast<uint64_t>(rows())) {
+    throw Error(ErrorCode::kData, "a rollout with more episodes than steps");
+  }
+  for (Ends& ends : ends_) ends = {};
+  for (uint64_t i = 0; i < count; ++i) {
+    Episode& episode = ends_[0].episodes.emplace_back();
+    episode.step = static_cast<int>(std::min<uint64_t>(reader.u64("step"), INT32_MAX));
+    episode.env = static_cast<int>(std::min<uint64_t>(reader.u64("env"), INT32_MAX));
+    if (episode.step >= horizon_ || episode.env >= num_envs_) {
+      throw Error(ErrorCode::kData, "an episode of no env or step of its rollout");
+    }
+    episode.episode_return = static_cast<float>(reader.f64("return"));
+    episode.length = static_cast<int32_t>(reader.u64("length"));
+    episode.valid = reader.u64("valid") != 0;
+    episode.metrics.resize(spec_.metrics.size());
+    reader.bytes_into("metrics", std::as_writable_bytes(std::span(episode.metrics)));
+  }
 }
 
 Batch Rollout::batch(const BatchNeeds& needs, const float* rewards, float epsilon) const {
@@ -198,7 +292,7 @@ Batch Rollout::batch(const BatchNeeds& needs, const float* rewards, float epsilo
                          .truncated = truncated,
                          .valid = valid,
                          .value = if_needed(needs.values, value),
-                         .final_value = if_needed(needs.values, final_value),
+                         .final_value = if_needed(needs.cut_values, final_value),
                          .last_value = if_needed(needs.values, last_value)},
           .samples = {.obs = obs, .mask = mask, .latent = latent, .epsilon = epsilon},
           .logprob = if_needed(needs.logprob, logprob)};

@@ -3,7 +3,8 @@
 //
 // Arrays are flat, row t * num_envs + i; observations and masks have one step more, for what
 // follows the last one. The last observations of truncated episodes go into a pool, for only
-// they are needed besides. Where an env has only a mask or only advice, it writes it where the
+// they are needed besides; parts of the envs that are collected at once have pools of their own.
+// Where an env has only a mask or only advice, it writes it where the
 // policy reads it; where it has both, open_choices() makes one of them.
 #pragma once
 
@@ -64,7 +65,7 @@ class EpisodeClusters {
 class Rollout {
  public:
   // Registers the fields; attach() once the arena exists.
-  Rollout(ArenaLayout& layout, const EnvSpec& spec, int num_envs, int horizon);
+  Rollout(ArenaLayout& layout, const EnvSpec& spec, int num_envs, int horizon, int parts = 1);
   void attach(const Arena& arena);
 
   int num_envs() const { return num_envs_; }
@@ -84,10 +85,12 @@ class Rollout {
   // `step`, where the env has a mask and advice; elsewhere it is there already.
   void open_choices(int step, Span envs) const;
 
-  // Makes the observations that follow the last step the first of the next rollout.
-  void carry_over();
-  // Takes what is needed of the episodes that ended at this step.
-  void harvest(int step, Span envs);
+  // Makes the observations of these envs that follow the last step of a rollout, maybe this one,
+  // the first of this one.
+  void carry_over(const Rollout& before, Span envs);
+  void carry_over() { carry_over(*this, {0, num_envs_}); }
+  // Takes what is needed of the episodes that ended at this step. Parts may do so at once.
+  void harvest(int step, Span envs, int part = 0);
   // In the order of steps and envs.
   std::vector<Episode> take_episodes();
 
@@ -106,10 +109,25 @@ class Rollout {
   uint8_t *terminated = nullptr, *truncated = nullptr, *valid = nullptr;
 
   // Last observations of truncated episodes, and the rows they belong to.
-  std::vector<std::byte> final_obs;
-  std::vector<size_t> final_rows;
+  struct Cuts {
+    std::vector<std::byte> obs;
+    std::vector<size_t> rows;
+    void clear() { obs.clear(), rows.clear(); }
+  };
+  Cuts& cuts(int part = 0) { return ends_[static_cast<size_t>(part)].cuts; }
+
+  // All that a learner sees, and the episodes that ended: as it is when it is complete.
+  void save(Writer& writer) const;
+  void load(Reader& reader);
 
  private:
+  void require_choices() const;  // throws Error(kData)
+
+  struct Ends {
+    Cuts cuts;
+    std::vector<Episode> episodes;
+  };
+
   const EnvSpec spec_;
   int num_envs_, horizon_;
   FieldId<std::byte> obs_id_, actions_id_, latent_id_, final_obs_id_;
@@ -121,7 +139,7 @@ class Rollout {
   uint8_t *legal_ = nullptr, *advice_ = nullptr;  // of the latest step, where the env has both
   float *episode_return_ = nullptr, *metrics_ = nullptr;
   int32_t* episode_length_ = nullptr;
-  std::vector<Episode> episodes_;
+  std::vector<Ends> ends_;  // by part
 };
 
 }  // namespace flotilla

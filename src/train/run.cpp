@@ -50,6 +50,11 @@ bool is_fixed(const std::string& key) {
   return std::ranges::count(fixed, key) > 0;
 }
 
+// What the rollouts depend on that a checkpoint of actors holds.
+bool holds_rollouts(const std::string& key) {
+  return key == "n_steps" || key.starts_with("async.");
+}
+
 // What the settings of a run differ in from those of its checkpoint. Throws Error(kUsage) for what
 // may not.
 std::vector<std::string> changes_since(const CheckpointState& state, const std::string& path,
@@ -68,7 +73,8 @@ std::vector<std::string> changes_since(const CheckpointState& state, const std::
   for (const Key& key : run.config.schema().keys()) {
     const std::string old = before.text(key.name), now = run.config.text(key.name);
     if (old == now) continue;
-    if (is_fixed(key.name)) {
+    const bool actors = key.name == "backend" && (old == "actors" || now == "actors");
+    if (is_fixed(key.name) || actors || (run.asynchronous() && holds_rollouts(key.name))) {
       throw Error(ErrorCode::kUsage,
                   fmt::format("a resumed run cannot change {} from {} to {}", key.name, old, now));
     }

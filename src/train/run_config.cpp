@@ -25,6 +25,8 @@ int groups_worth(const EnvType& type, const VecOptions& vec) {
       return vec.threads > 1 && vec.num_envs >= kEnvsPerThread * vec.threads ? 2 : 1;
     case Backend::kProcesses:
       return vec.num_envs >= 2 ? 2 : 1;
+    case Backend::kActors:
+      return vec.groups;
   }
   return 1;
 }
@@ -42,6 +44,7 @@ Schema RunConfig::schema(const EnvType& type, const Algorithm& algorithm) {
   schema.choice("env.name", type.name, {type.name}, "the environment");
   schema.include("env", type.schema);
   schema.include("", vec_schema());
+  schema.include("async", AsyncOptions::schema());
   if (type.worker_command) schema.set_default("backend", "processes");
   schema.integer("seed", 0, {0, INT64_MAX}, "of everything that is drawn")
       .integer("total_timesteps", kSteps, {0, INT64_MAX}, "steps of all envs together; 0: no limit")
@@ -87,11 +90,12 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
       algo_config(config.part(algorithm.name, algorithm.schema)) {
   vec = VecOptions::from(config);
   threads = vec.threads;
+  async = AsyncOptions::from(config, "async.");
   if (config.get_integer("groups") == 0) vec.groups = groups_worth(type, vec);
   // What was left to be chosen goes into the effective config.
   this->config.set("threads", std::to_string(vec.threads));
   this->config.set("workers", std::to_string(vec.workers));
-  this->config.set("groups", std::to_string(vec.groups));
+  this->config.set(asynchronous() ? "actors" : "groups", std::to_string(vec.groups));
   vec.validate();
   vec.validate_for(type);
   n_steps = static_cast<int>(config.get_integer("n_steps"));
@@ -121,6 +125,12 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
                                                n_steps, vec.num_envs, kMaxRows));
   }
   algorithm.validate(algo_config, rows, network);
+  if (asynchronous() && !algorithm.allows_lag) {
+    throw Error(ErrorCode::kUsage,
+                "backend: expected serial, threads or processes, not actors: " + algorithm.name +
+                    " learns from what the present policy did (algo=appo and "
+                    "algo=impala allow for others)");
+  }
 }
 
 void keep_crashes_inside(Config& config, const std::string& path) {

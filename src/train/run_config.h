@@ -9,6 +9,7 @@
 #include "flotilla/env/registry.h"
 #include "flotilla/env/vec_env.h"
 #include "flotilla/nn/make_policy.h"
+#include "flotilla/train/actors.h"
 #include "flotilla/train/evaluator.h"
 
 namespace flotilla {
@@ -38,7 +39,8 @@ struct RunConfig {
   Config algo_config;  // those of the algorithm alone
   EnvSpec spec;        // of the environment, with these settings
   VecOptions vec;
-  int threads = 1;  // of the learner, and of the threads back end
+  AsyncOptions async;  // of the actors back end
+  int threads = 1;     // of the learner, and of the threads back end
   int n_steps = 128;
   uint64_t seed = 0;
   uint64_t env_seed = 0;  // of the environments; another one in every phase
@@ -54,6 +56,9 @@ struct RunConfig {
   static Schema schema(const EnvType& type, const Algorithm& algorithm = default_algorithm());
   static Schema vec_schema();  // of VecOptions, with the defaults of runs
   static constexpr int64_t kSteps = 1'000'000;
+
+  // Whether actors run ahead of the learner.
+  bool asynchronous() const { return vec.backend == Backend::kActors; }
 };
 
 // Of a directory that may have come from somebody else, who is not asked where to write outside of

@@ -24,8 +24,11 @@ Json best_json(const std::optional<BestEvaluation>& best) {
 }  // namespace
 
 std::string run_header(const RunConfig& run, const RunShape& shape) {
-  const std::string workers =
-      shape.workers > 0 ? ", " + counted(shape.workers, "worker") : std::string();
+  std::string workers = shape.workers > 0 ? ", " + counted(shape.workers, "worker") : std::string();
+  if (run.asynchronous()) {
+    workers += ", " + counted(run.vec.groups, "actor");
+    workers += run.async.fixed ? fmt::format(", lag {}", run.async.lag) : " (not repeatable)";
+  }
   constexpr const char* kTorsos[] = {"", "nature-", "impala-"};
   return fmt::format("{} x {}, {} back end{}, {}; {}, {}-{}{} {}{}, {} (policy={}); seed {}",
                      shape.num_envs, run.type.name, shape.backend, workers,

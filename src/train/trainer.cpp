@@ -20,30 +20,50 @@ double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - sta
 
 Trainer::Trainer(const RunConfig& run) : run_(run), start_ns_(now_ns()) {
   ArenaLayout layout;
-  rollout_ = std::make_unique<Rollout>(layout, run.spec, run.vec.num_envs, run.n_steps);
+  const bool ahead = run.asynchronous();
+  for (int i = 0; i < (ahead ? run.async.ring : 1); ++i) {
+    ring_.push_back(std::make_unique<Rollout>(layout, run.spec, run.vec.num_envs, run.n_steps,
+                                              ahead ? run.vec.groups : 1));
+  }
+  rollout_ = ring_.front().get();
   policy_ = make_policy(run.network, {.kind = run.policy,
                                       .device = run.device,
                                       .parts = run.threads,
                                       .seed = run.seed,
                                       .factory = run.policy_factory});
   vec_ = make_vec_env(run.type, run.env_config, run.vec, layout);
-  rollout_->attach(vec_->arena());
+  for (const auto& rollout : ring_) rollout->attach(vec_->arena());
   if (vec_->team() == nullptr) own_pool_ = std::make_unique<ThreadPool>(run.threads);
-  collector_ =
-      std::make_unique<Collector>(*vec_, *rollout_, *policy_, run.algorithm.needs, run.seed);
+  if (ahead) {
+    if (vec_->memory() != nullptr) {
+      throw Error(ErrorCode::kUsage,
+                  "backend: expected serial or threads, not actors: the envs of '" + run.type.name +
+                      "' learn together");
+    }
+    actors_ = std::make_unique<Actors>(*vec_, ring_, *policy_, pool(), run.algorithm.needs,
+                                       run.async, run.seed);
+  } else {
+    collector_ = std::make_unique<Collector>(*vec_, *rollout_, *policy_, run.algorithm.needs,
+                                             run.seed, &pool());
+  }
   learner_ = run.algorithm.make(run.algo_config, *policy_, pool(), run.seed);
   if (run.normalise_reward) {
     policy_->reward_normaliser() =
         RewardNormaliser(static_cast<size_t>(run.vec.num_envs), learner_->gamma());
   }
-  collector_->reset(run.env_seed);
+  if (actors_ != nullptr) {
+    actors_->reset(run.env_seed);
+  } else {
+    collector_->reset(run.env_seed);
+  }
   begin_ns_ = now_ns();
   begin_cpu_s_ = cpu_seconds();
   begin_machine_s_ = machine_cpu_seconds();
   timing_.start_s = seconds_since(start_ns_);
 }
 
-Trainer::~Trainer() = default;
+// Threads of the pool may be in the envs.
+Trainer::~Trainer() { actors_.reset(); }
 
 ThreadPool& Trainer::pool() { return own_pool_ != nullptr ? *own_pool_ : *vec_->team(); }
 
@@ -83,25 +103,21 @@ void Trainer::iterate() {
   const uint64_t start = now_ns();
   const LearnProgress progress{.fraction = progress_.fraction,
                                .updates = static_cast<uint64_t>(progress_.updates)};
-  const uint64_t waited = pool().waited_ns();
-  const StageTime staged = vec_->stage_time();
   const auto epsilon = static_cast<float>(learner_->epsilon(progress.fraction));
-  collector_->collect(epsilon);
+  collect(epsilon);
   progress_.env_failures += static_cast<int64_t>(vec_->take_failures().size());
   rollout_->require_finite(vec_->first_env());
-  const Collector::Times times = collector_->take_times();
-  const StageTime stage = vec_->stage_time() - staged;
-  const double wait_s = static_cast<double>(pool().waited_ns() - waited) * 1e-9 - stage.waited_s;
-  timing_.infer_s += times.infer_s;
-  timing_.wait_s += wait_s;
-  timing_.stage_s += stage.total_s;
-  timing_.step_s += std::max(0.0, times.total_s - times.infer_s - wait_s - stage.total_s);
   note_episodes();
   scale_rewards();
 
   const float* rewards = run_.normalise_reward ? scaled_reward_.data() : rollout_->reward;
   progress_.update =
       learner_->learn(rollout_->batch(run_.algorithm.needs, rewards, epsilon), progress);
+  if (actors_ != nullptr) {
+    const PolicyLag lag = actors_->lag();
+    progress_.update.metrics.emplace_back("async/lag", lag.mean);
+    progress_.update.metrics.emplace_back("async/lag_max", static_cast<double>(lag.most));
+  }
   timing_.advantage_s += progress_.update.advantage_s;
   timing_.update_s += progress_.update.update_s;
   if (run_.network.normalise_obs) {
@@ -114,7 +130,11 @@ void Trainer::iterate() {
       policy_->obs_normaliser().update(obs, rows, rollout_->valid);
     }
   }
-  rollout_->carry_over();
+  if (actors_ != nullptr) {
+    actors_->learnt();
+  } else {
+    rollout_->carry_over();
+  }
   progress_.steps += rollout_->rows();
   ++progress_.updates;
   if (EnvMemory* memory = vec_->memory(); memory != nullptr && memory->learn(progress_.updates)) {
@@ -123,6 +143,27 @@ void Trainer::iterate() {
   progress_.wall_s = wall_s();
   progress_.fraction = fraction();
   progress_.steps_per_s = static_cast<double>(rollout_->rows()) / seconds_since(start);
+}
+
+void Trainer::collect(float epsilon) {
+  if (actors_ != nullptr) {
+    rollout_ = &actors_->next();
+    const Actors::Times times = actors_->take_times();
+    timing_.infer_s += times.act_s;
+    timing_.step_s += times.step_s;
+    timing_.wait_s += times.wait_s;
+    return;
+  }
+  const uint64_t waited = pool().waited_ns();
+  const StageTime staged = vec_->stage_time();
+  collector_->collect(epsilon);
+  const Collector::Times times = collector_->take_times();
+  const StageTime stage = vec_->stage_time() - staged;
+  const double wait_s = static_cast<double>(pool().waited_ns() - waited) * 1e-9 - stage.waited_s;
+  timing_.infer_s += times.infer_s;
+  timing_.wait_s += wait_s;
+  timing_.stage_s += stage.total_s;
+  timing_.step_s += std::max(0.0, times.total_s - times.infer_s - wait_s - stage.total_s);
 }
 
 void Trainer::take_over(const Trainer& before) {
@@ -135,7 +176,7 @@ void Trainer::take_over(const Trainer& before) {
   Reader reader(writer.buffer(), "the phase before");
   learner_->load(reader);
   if (vec_->memory() != nullptr) vec_->memory()->set_knowledge(before.knowledge());
-  collector_->set_steps(before.collector_->steps());
+  if (collector_ != nullptr) collector_->set_steps(before.collector_->steps());
   progress_ = before.progress_;
   timing_ = before.timing_;
   earlier_s_ = before.wall_s() - seconds_since(start_ns_);
@@ -151,7 +192,12 @@ void Trainer::save(Writer& writer) const {
   writer.f64("wall_s", progress_.wall_s);
   timing_.save(writer);
   writer.f64("return_best", progress_.return_best);
-  writer.u64("env_steps", collector_->steps());
+  if (actors_ != nullptr) {
+    actors_->pause();
+    actors_->save(writer);
+  } else {
+    writer.u64("env_steps", collector_->steps());
+  }
   writer.u64("recent", recent_.size());
   for (const Episode& episode : recent_) {
     writer.f64("return", static_cast<double>(episode.episode_return));
@@ -174,16 +220,19 @@ void Trainer::load(Reader& reader) {
   Timing timing;
   timing.load(reader);
   progress.return_best = reader.f64("return_best");
-  const uint64_t env_steps = reader.u64("env_steps");
+  if (actors_ != nullptr) {
+    actors_->load(reader);
+  } else {
+    collector_->set_steps(reader.u64("env_steps"));
+  }
   recent_ = read_episodes(reader);
   policy_->obs_normaliser().load(reader);
   policy_->reward_normaliser().load(reader);
-  vec_->load(reader, rollout_->first_view());
+  vec_->load(reader, actors_ != nullptr ? actors_->load_view() : rollout_->first_view());
   learner_->load(reader);
   progress_ = progress;
   timing.start_s = timing_.start_s;
   timing_ = timing;
-  collector_->set_steps(env_steps);
   earlier_s_ = progress.wall_s;
   average_recent();
   progress_.fraction = fraction();
@@ -267,6 +316,7 @@ Evaluation Trainer::evaluate(bool may_stop) {
     evaluator_ = std::make_unique<Evaluator>(run_.type, run_.env_config, run_.eval, run_.spec);
   }
   if (evaluator_->memory() != nullptr) evaluator_->memory()->set_knowledge(knowledge());
+  if (actors_ != nullptr) actors_->pause();  // the cores are for the evaluation
   const Evaluation result = evaluator_->play(*policy_, may_stop);
   timing_.eval_s += result.wall_s;
   last_eval_s_ = result.wall_s;
@@ -279,7 +329,9 @@ double Trainer::expected_eval_s() const {
   if (!(length > 0) || progress_.steps == 0) return std::numeric_limits<double>::quiet_NaN();
   const double step_s = timing_.collect_s() / static_cast<double>(progress_.steps);
   // Without a common stage one thread evaluates.
-  const bool alone = run_.vec.backend == Backend::kThreads && !run_.type.batched;
+  const bool of_threads =
+      run_.vec.backend == Backend::kThreads || run_.vec.backend == Backend::kActors;
+  const bool alone = of_threads && !run_.type.batched;
   return run_.eval.episodes * length * step_s * (alone ? std::min(run_.threads, cpu_count()) : 1);
 }
 

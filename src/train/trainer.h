@@ -1,7 +1,8 @@
 // The training loop: collect a rollout, learn from it, until a limit is reached.
 //
 // Determinism: with the same config and seed, parameters end up the same for any back end, number
-// of threads and workers. Limits of wall time are outside of that, as are environments that fail.
+// of threads and workers; with actors (train/actors.h) where their schedule is fixed. Limits of
+// wall time are outside of that, as are environments that fail.
 #pragma once
 
 #include <concepts>
@@ -15,6 +16,7 @@
 
 #include "flotilla/algo/learner.h"
 #include "flotilla/nn/policy.h"
+#include "flotilla/train/actors.h"
 #include "flotilla/train/collector.h"
 #include "flotilla/train/evaluator.h"
 #include "flotilla/train/rollout.h"
@@ -129,6 +131,7 @@ class Trainer {
  private:
   ThreadPool& pool();
   double fraction() const;
+  void collect(float epsilon);
   void note_episodes();
   void average_recent();
   double wall_s() const;
@@ -137,9 +140,11 @@ class Trainer {
 
   RunConfig run_;
   std::unique_ptr<ThreadPool> own_pool_;  // where the environments bring no team
-  std::unique_ptr<Rollout> rollout_;
+  Actors::Ring ring_;                     // one rollout, where nobody runs ahead
+  Rollout* rollout_ = nullptr;            // the one that is learnt from
   std::unique_ptr<Policy> policy_;
-  std::unique_ptr<Collector> collector_;
+  std::unique_ptr<Collector> collector_;  // or
+  std::unique_ptr<Actors> actors_;
   std::unique_ptr<Learner> learner_;
   std::vector<float> scaled_reward_;
   std::vector<Episode> ended_;

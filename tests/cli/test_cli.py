@@ -145,7 +145,7 @@ class CliTest(unittest.TestCase):
 class Help(CliTest):
     def test_every_command_explains_itself(self):
         for command in ([], ["list"], ["train"], ["check"], ["bench"], ["bench", "env"],
-                        ["bench", "ppo"], ["bench", "scaling"], ["doctor"]):
+                        ["bench", "ppo"], ["bench", "parallel"], ["bench", "scaling"], ["doctor"]):
             for flag in ("--help", "-h"):
                 with self.subTest(command=command, flag=flag):
                     result = self.run_cli(*command, flag)
@@ -235,7 +235,7 @@ class BadInput(CliTest):
             (["bench", "env", "cartpole", "time_limt=3"],
              "unknown key 'time_limt'; did you mean 'time_limit'?"),
             (["bench", "env", "cartpole", "--backend", "proceses"],
-             "backend: expected one of serial, threads, processes, got 'proceses'; "
+             "backend: expected one of serial, threads, processes, actors, got 'proceses'; "
              "did you mean 'processes'?"),
             (["bench", "env", "cartpole", "--start-method", "frok"],
              "start_method: expected one of spawn, fork, got 'frok'; did you mean 'fork'?"),
@@ -308,8 +308,8 @@ class BadInput(CliTest):
                 (["bnech"], "unknown command 'bnech'; did you mean 'bench'?"
                             " (commands: list, train, eval, plot, compare, export, check, verify, bench, doctor, cage2, corners, regions, maze, coinrun, dvrp)"),
                 (["bench", "evn"],
-                 "unknown command 'evn'; did you mean 'env'? (commands: env, ppo, scaling, search, oracle)"),
-                (["bench"], "a command is missing (commands: env, ppo, scaling, search, oracle)"),
+                 "unknown command 'evn'; did you mean 'env'? (commands: env, ppo, parallel, scaling, search, oracle)"),
+                (["bench"], "a command is missing (commands: env, ppo, parallel, scaling, search, oracle)"),
                 (["bench", "env", "cartpole", "--numenvs", "3"],
                  "unknown option '--numenvs'; did you mean '--num-envs'?"),
                 (["bench", "ppo", "cartpole", "--steps", "3"],
@@ -586,6 +586,21 @@ class Bench(CliTest):
             self.assertEqual((result.returncode, result.stderr),
                              (2, "flotilla worker: this is not a Flotilla segment\n"), arguments)
         (self.dir / "stray").unlink()
+
+    def test_bench_parallel(self):
+        command = ["bench", "parallel", "cartpole", "--n-envs", "8", "--seconds", "0.01", "--repeats", "2", "--threads",
+                   "2", "--workers", "2", "n_steps=16"]
+        table = json.loads(self.run_cli(*command, "--json").stdout)
+        self.assertEqual((table["env"], table["n_steps"], table["passes"]), ("cartpole", 16, 1))
+        modes = [(row["algo"], row["backend"], row["threads"]) for row in table["rows"]]
+        self.assertEqual(modes, [("ppo", "serial", 1), ("ppo", "threads", 2), ("ppo", "processes", 2), ("appo", "actors", 1),
+                                 ("appo", "actors", 2), ("impala", "actors", 1), ("impala", "actors", 2)])
+        for row in table["rows"]:
+            self.assertEqual(row["num_envs"], 8)
+            self.assertAlmostEqual(row["frames_per_s"] * row["iteration_s"], 8 * 16, delta=1)
+            alone = next(each for each in table["rows"] if each["algo"] == row["algo"])
+            self.assertAlmostEqual(row["speedup"], row["frames_per_s"] / alone["frames_per_s"], places=9)
+        self.assertIn("speed-up", self.run_cli(*command).stdout)
 
     def test_bench_scaling(self):
         command = ["bench", "scaling", "cartpole", "--n-envs", "1,4", "--seconds", "0.01", "--repeats",
@@ -1166,7 +1181,7 @@ class TrainRefusals(TrainTest):
         self.refuse("cartpole", ["--policy", "fast"],
                     "policy: expected one of auto, fused, torch, got 'fast'")
         self.refuse("cartpole", ["--algo", "pro"],
-                    "algo: expected one of ppo, impala, got 'pro'; did you mean 'ppo'?")
+                    "algo: expected one of ppo, appo, impala, got 'pro'; did you mean 'ppo'?")
         self.refuse("cartpole", ["env.name=pendulum"],
                     "env.name: expected one of cartpole, got 'pendulum'")
         self.refuse("cartpole", ["--config", "x"],

@@ -616,6 +616,21 @@ class Impala(RunTest):
         self.assertEqual(self.parameters("processes", "--backend", "processes", "--workers", "2"), expected)
         self.assertNotEqual(self.parameters("seed", "--seed", "9"), expected)
 
+    def test_actors_with_a_fixed_schedule_are_repeatable_and_resume(self):
+        settings = ("impala.learning_rate_schedule=constant", "--backend", "actors", "async.schedule=fixed", "async.lag=1")
+        expected = self.parameters("one", *settings, "--threads", "1", "--actors", "1")
+        self.assertEqual(self.parameters("more", *settings, "--threads", "3", "--actors", "5"), expected)
+        self.assertEqual(self.parameters("none", *settings[1:4], "async.lag=0"), self.parameters("serial", "--backend", "serial"))
+        start = [part for part in self.SETTINGS if part not in ("--steps", "8192")]
+        done = self.call("train", *start, *settings, "--steps", "4000", "--actors", "4", "--out", "half")
+        self.assertIn("4 actors, lag 1", done.stderr)
+        done = self.call("train", "--resume", "half", "--steps", "8192", "--threads", "1", "--actors", "3", "--json")
+        self.assertEqual(json.loads(done.stdout)["params_sha256"], expected)
+        for change, said in (("--backend=threads", "backend from actors to threads"), ("async.lag=2", "async.lag from 1 to 2"),
+                             ("n_steps=8", "n_steps from 16 to 8")):
+            error = self.error(self.call("train", "--resume", "half", change, "--steps", "9999", status=2))
+            self.assertIn("cannot change " + said, error)
+
     def test_a_key_of_another_algorithm_is_named(self):
         error = self.error(self.call("train", *self.SETTINGS, "ppo.gamma=0.9", status=2))
         self.assertIn("ppo.gamma", error)

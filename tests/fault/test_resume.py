@@ -36,14 +36,16 @@ class Setting:
 
 
 def settings(steps):
-    """Cartpole with as many steps as asked for; with fewer, pendulum with its normalisers in every back end, cage2, and
-    dvrp with what it learns about its travellers."""
+    """Cartpole with as many steps as asked for; with fewer, pendulum with its normalisers in every back end, actors that
+    run ahead, cage2, and dvrp with what it learns about its travellers."""
     yield Setting("cartpole", "cartpole", steps, [f"--checkpoint-every={max(steps // 25, 1)}"])
     fewer = max(steps // 8, 4096)
     for backend in ("serial", "threads", "processes"):
         yield Setting(f"pendulum {backend}", "pendulum", fewer,
                       [f"--checkpoint-every={max(fewer // 25, 1)}", f"--backend={backend}", "eval.every=20",
                        "eval.episodes=4"])
+    yield Setting("cartpole actors", "cartpole-appo", fewer,
+                  [f"--checkpoint-every={max(fewer // 25, 1)}", "--threads=2", "async.schedule=fixed", "async.lag=2"])
     yield Setting("cage2", "cage2", fewer,
                   [f"--checkpoint-every={max(fewer // 25, 1)}", "--num-envs=32", "horizon=50", "eval.episodes=32"])
     few = max(steps // 100, 2048)

@@ -1,5 +1,6 @@
 #include "flotilla/domains/classic/faulty.h"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
@@ -10,7 +11,10 @@ namespace flotilla::classic {
 Faulty::Faulty(const Config& config)
     : in_reset_(config.get_text("where") == "reset"),
       fault_step_(static_cast<int>(config.get_integer("fault_step"))),
-      fault_probability_(config.get_number("fault_probability")) {
+      fault_probability_(config.get_number("fault_probability")),
+      sleep_ms_(config.get_number("sleep_ms")),
+      slow_ms_(config.get_number("slow_ms")),
+      slow_probability_(config.get_number("slow_probability")) {
   const std::string& fault = config.get_text("fault");
   if (fault == "throw") fault_ = Fault::kThrow;
   if (fault == "segv") fault_ = Fault::kSegv;
@@ -28,6 +32,13 @@ Faulty::Faulty(const Config& config)
   spec_.reward_high = 2;
 }
 
+void Faulty::sleep(double ms) {
+  const auto ns = static_cast<int64_t>(ms * 1e6);
+  timespec left{.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
+  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+  }
+}
+
 // A sanitizer would report the null pointer before the processor does.
 __attribute__((no_sanitize("undefined"))) void Faulty::fail(const std::string& when) const {
   switch (fault_) {
@@ -41,10 +52,7 @@ __attribute__((no_sanitize("undefined"))) void Faulty::fail(const std::string& w
     case Fault::kExit:
       std::_Exit(7);
     case Fault::kHang:
-      for (;;) {
-        const timespec pause{.tv_sec = 0, .tv_nsec = 10'000'000};
-        nanosleep(&pause, nullptr);
-      }
+      for (;;) sleep(10);
     case Fault::kKill:
       std::raise(SIGKILL);
       break;

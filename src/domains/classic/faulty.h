@@ -34,7 +34,10 @@ class Faulty {
         .integer("fault_step", 50, {1, 1'000'000'000},
                  "where = step: first step of an episode, counted from 1, that can fail")
         .number("fault_probability", 1.0, {0.0, 1.0},
-                "chance of the fault in each such step, or in each reset");
+                "chance of the fault in each such step, or in each reset")
+        .number("sleep_ms", 0, {0, 60'000}, "a step sleeps so long")
+        .number("slow_ms", 0, {0, 60'000}, "and some steps so long instead")
+        .number("slow_probability", 0.05, {0.0, 1.0}, "how many of them");
     return schema;
   }
 
@@ -54,6 +57,9 @@ class Faulty {
     if (fault_ != Fault::kNone && !in_reset_ && s.steps + 1 >= fault_step_ &&
         g.chance(fault_probability_)) {
       fail("step " + std::to_string(s.steps + 1));
+    }
+    if (sleep_ms_ > 0 || slow_ms_ > 0) {
+      sleep(slow_ms_ > 0 && g.chance(slow_probability_) ? slow_ms_ : sleep_ms_);
     }
     ++s.steps;
     s.last_choice = choice;
@@ -88,12 +94,14 @@ class Faulty {
 
   [[noreturn]] void fail(const std::string& when) const;
   [[noreturn]] static void throw_illegal(int choice, int step);
+  static void sleep(double ms);
 
   EnvSpec spec_;
   Fault fault_ = Fault::kNone;
   bool in_reset_;
   int fault_step_;
   double fault_probability_;
+  double sleep_ms_, slow_ms_, slow_probability_;
 };
 
 }  // namespace flotilla::classic

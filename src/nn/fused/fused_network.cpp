@@ -55,6 +55,17 @@ void FusedNetwork::make_work(int parts) {
   while (static_cast<int>(work_.size()) < parts) {
     work_.push_back(std::make_unique<Floats>(plan().work_floats));
   }
+  if (tile_works_.size() < work_.size()) tile_works_.resize(work_.size());
+}
+
+float* const* FusedNetwork::tile_works(int thread, int tiles) {
+  TileWorks& works = tile_works_[static_cast<size_t>(thread)];
+  if (works.all.empty()) works.all.push_back(work(thread));
+  while (static_cast<int>(works.all.size()) < tiles) {
+    works.more.push_back(std::make_unique<Floats>(plan().work_floats));
+    works.all.push_back(works.more.back()->data());
+  }
+  return works.all.data();
 }
 
 void FusedNetwork::derive() { kernels_.derive(plan(), params_.data(), derived_.data()); }

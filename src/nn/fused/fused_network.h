@@ -34,6 +34,8 @@ class FusedNetwork {
   Network view() const;
   float* work(int part) const { return work_[static_cast<size_t>(part)]->data(); }
   void make_work(int parts);
+  // Of so many tiles at once, for a thread that learns: the first is work(). REQUIRES: make_work().
+  float* const* tile_works(int thread, int tiles);
 
   float* params() { return params_.data(); }
   const float* params() const { return params_.data(); }
@@ -45,7 +47,12 @@ class FusedNetwork {
   const Kernels& kernels_;
   const ObsNormaliser& normaliser_;
   Floats params_, derived_;
+  struct TileWorks {
+    std::vector<std::unique_ptr<Floats>> more;  // than work()
+    std::vector<float*> all;
+  };
   std::vector<std::unique_ptr<Floats>> work_;  // by part, and by thread that learns
+  std::vector<TileWorks> tile_works_;          // by thread
 };
 
 }  // namespace flotilla::fused

@@ -27,6 +27,8 @@ constexpr int kMaxLargeShards = 8;
 constexpr int kBundle = 4;
 // Parameters that are summed, and that are changed, by one thread at a time.
 constexpr size_t kChunk = 1024, kDescendChunk = 16384;
+// Work memory of the tiles of a thread that wait for the loss of sequences, in floats.
+constexpr size_t kTogetherFloats = size_t{1} << 24;
 // Beyond these limits a library of matrix products is as fast.
 constexpr int kMaxWidth = 256, kMaxOutputs = 256, kMaxInputs = 4096, kMaxBoxDims = 64;
 // Behind convolutions the hidden layers are a smaller part of the work.
@@ -50,53 +52,58 @@ Objective::Rows rows_of(const LossRows& rows) {
           .d_value = rows.d_value};
 }
 
-// The loss of independent rows: asked tile by tile.
-struct RowLoss {
+// The loss of the rows that the kernels ask it of: tiles of independent ones, or whole sequences.
+struct AskedLoss {
   const Objective* objective;
   double* sums;
 };
 
+static_assert(kTile <= Objective::kMaxRows);
+
 void ask(void* context, const LossRows& rows) {
-  static_assert(kTile <= Objective::kMaxRows);
-  const auto& loss = *static_cast<const RowLoss*>(context);
+  const auto& loss = *static_cast<const AskedLoss*>(context);
   loss.objective->differentiate(rows_of(rows), loss.sums);
 }
 
-// The loss of whole sequences: asked before, for all rows of a shard at once.
-class SequenceLoss {
+ChosenRows some_of(const ChosenRows& rows, int first, int count) {
+  ChosenRows part = rows;
+  part.sample += first;
+  part.count = count;
+  return part;
+}
+
+// Numbers of rows whose loss is asked at once.
+class RowNumbers {
  public:
-  explicit SequenceLoss(const ChosenRows& rows) : rows_(rows) {
-    for (auto* numbers : {&logprob_, &entropy_, &value_, &d_logprob_, &d_entropy_, &d_value_}) {
-      numbers->resize(static_cast<size_t>(rows.count));
-    }
+  explicit RowNumbers(int rows) : all_(6 * static_cast<size_t>(rows)), rows_(rows) {}
+
+  SequenceRoom room(float* const* works) {
+    return {works, of(0), of(1), of(2), of(3), of(4), of(5)};
   }
-
-  EvaluateCall terms() { return {rows_, logprob_.data(), entropy_.data(), value_.data()}; }
-
-  void ask(const Objective& objective, double* sums) {
-    objective.differentiate({.count = rows_.count,
-                             .sample = rows_.sample,
-                             .logprob = logprob_.data(),
-                             .entropy = entropy_.data(),
-                             .value = value_.data(),
-                             .d_logprob = d_logprob_.data(),
-                             .d_entropy = d_entropy_.data(),
-                             .d_value = d_value_.data()},
-                            sums);
-  }
-
-  static void answer(void* context, const LossRows& rows) {
-    const auto& loss = *static_cast<const SequenceLoss*>(context);
-    const auto first = rows.sample - loss.rows_.sample;
-    std::copy_n(loss.d_logprob_.begin() + first, rows.count, rows.d_logprob);
-    std::copy_n(loss.d_entropy_.begin() + first, rows.count, rows.d_entropy);
-    std::copy_n(loss.d_value_.begin() + first, rows.count, rows.d_value);
+  EvaluateCall terms(const ChosenRows& rows) { return {rows, of(0), of(1), of(2)}; }
+  LossRows loss_rows(const int32_t* sample) {
+    return {rows_, sample, of(0), of(1), of(2), of(3), of(4), of(5)};
   }
 
  private:
-  const ChosenRows rows_;
-  std::vector<float> logprob_, entropy_, value_, d_logprob_, d_entropy_, d_value_;
+  float* of(int which) { return all_.data() + static_cast<long>(which) * rows_; }
+  std::vector<float> all_;
+  const int rows_;
 };
+
+// A loss that was asked before.
+struct KnownLoss {
+  const int32_t* first;
+  LossRows rows;
+};
+
+void recall(void* context, const LossRows& rows) {
+  const auto& loss = *static_cast<const KnownLoss*>(context);
+  const auto first = rows.sample - loss.first;
+  std::copy_n(loss.rows.d_logprob + first, rows.count, rows.d_logprob);
+  std::copy_n(loss.rows.d_entropy + first, rows.count, rows.d_entropy);
+  std::copy_n(loss.rows.d_value + first, rows.count, rows.d_value);
+}
 
 ChosenRows chosen_rows(const Samples& samples, std::span<const int32_t> chosen) {
   return {.sample = chosen.data(),
@@ -189,22 +196,43 @@ void FusedPolicy::evaluate(ThreadPool& pool, const Samples& samples,
 
 void FusedPolicy::learn_rows(const LearnCall& call, const Objective& objective, float* work,
                              double* sums) {
-  RowLoss loss{&objective, sums};
+  AskedLoss loss{&objective, sums};
   LearnCall with_loss = call;
   with_loss.loss = ask;
   with_loss.context = &loss;
   network_.kernels().learn(network_.view(), with_loss, work);
 }
 
-// Two passes: what the loss of one row is depends on rows that come later.
-void FusedPolicy::learn_sequences(const LearnCall& call, const Objective& objective, float* work,
+// What the loss of one row is depends on rows that come later. Where the memory for what many rows
+// leave behind is there, they wait for it; otherwise they are looked at twice.
+void FusedPolicy::learn_sequences(const LearnCall& call, const Objective& objective, int thread,
                                   double* sums) {
-  SequenceLoss loss(call.rows);
-  network_.kernels().evaluate(network_.view(), loss.terms(), work);
-  loss.ask(objective, sums);
+  const int tile = network_.plan().tile, length = objective.sequence();
+  const size_t tiles_at_most = kTogetherFloats / network_.plan().work_floats;
+  const int at_once = static_cast<int>(tiles_at_most) * tile / length * length;
+  if (at_once == 0) return learn_twice(call, objective, network_.work(thread), sums);
+  AskedLoss loss{&objective, sums};
+  for (int first = 0; first < call.rows.count; first += at_once) {
+    LearnCall some = call;
+    some.rows = some_of(call.rows, first, std::min(at_once, call.rows.count - first));
+    some.loss = ask;
+    some.context = &loss;
+    RowNumbers numbers(some.rows.count);
+    const int tiles = (some.rows.count + tile - 1) / tile;
+    network_.kernels().learn_together(network_.view(), some,
+                                      numbers.room(network_.tile_works(thread, tiles)));
+  }
+}
+
+void FusedPolicy::learn_twice(const LearnCall& call, const Objective& objective, float* work,
+                              double* sums) {
+  RowNumbers numbers(call.rows.count);
+  network_.kernels().evaluate(network_.view(), numbers.terms(call.rows), work);
+  KnownLoss known{call.rows.sample, numbers.loss_rows(call.rows.sample)};
+  objective.differentiate(rows_of(known.rows), sums);
   LearnCall with_loss = call;
-  with_loss.loss = SequenceLoss::answer;
-  with_loss.context = &loss;
+  with_loss.loss = recall;
+  with_loss.context = &known;
   network_.kernels().learn(network_.view(), with_loss, work);
 }
 
@@ -239,7 +267,7 @@ LossSums FusedPolicy::gradient(ThreadPool& pool, const Samples& samples,
     if (length == 1) {
       learn_rows(call, objective, network_.work(thread), own_sums);
     } else {
-      learn_sequences(call, objective, network_.work(thread), own_sums);
+      learn_sequences(call, objective, thread, own_sums);
     }
     if (!are_bundled(shards)) return;
     const int bundle = s / kBundle, first = bundle * kBundle;

@@ -41,8 +41,8 @@ class FusedPolicy final : public Policy {
   Range range_of(Nets nets) const;
   void make_slots(int count);
   void learn_rows(const LearnCall& call, const Objective& objective, float* work, double* sums);
-  void learn_sequences(const LearnCall& call, const Objective& objective, float* work,
-                       double* sums);
+  void learn_sequences(const LearnCall& call, const Objective& objective, int thread, double* sums);
+  void learn_twice(const LearnCall& call, const Objective& objective, float* work, double* sums);
   void add_up(ThreadPool& pool, std::span<const float* const> slots, Range range);
   [[noreturn]] void refuse_gradient(Range range) const;
   void descend(ThreadPool& pool, const GradientStep& step, Range range, uint64_t steps,

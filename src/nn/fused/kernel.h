@@ -60,6 +60,13 @@ struct LearnCall {
   float* gradient = nullptr;  // added to
 };
 
+// Room for rows whose loss is asked at once: work memory of every tile, and numbers of every row.
+struct SequenceRoom {
+  float* const* works = nullptr;
+  float *logprob = nullptr, *entropy = nullptr, *value = nullptr;
+  float *d_logprob = nullptr, *d_entropy = nullptr, *d_value = nullptr;
+};
+
 struct AdamCall {
   float* params = nullptr;
   const float* gradient = nullptr;
@@ -87,7 +94,10 @@ struct Kernels {
   void (*act)(const Network& network, const ActCall& call, float* work);
   void (*value)(const Network& network, const std::byte* obs, int count, float* out, float* work);
   void (*evaluate)(const Network& network, const EvaluateCall& call, float* work);
+  // The loss is asked tile by tile.
   void (*learn)(const Network& network, const LearnCall& call, float* work);
+  // The loss is asked once, of all rows.
+  void (*learn_together)(const Network& network, const LearnCall& call, const SequenceRoom& room);
   // target = sum of the slots, in their order, over [begin, end); returns the sum of squares.
   double (*reduce)(const float* const* slots, int count, size_t begin, size_t end, float* target);
   void (*adam)(const AdamCall& call);

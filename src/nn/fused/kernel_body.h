@@ -18,6 +18,15 @@
 
 template <class Layers>
 constexpr Kernels kernels_of(const char* name) {
-  return {name,   act<Layers>, value<Layers>, evaluate<Layers>, learn<Layers>,
-          reduce, adam,        rmsprop,       derive<Layers>,   exp_all};
+  return {.name = name,
+          .act = act<Layers>,
+          .value = value<Layers>,
+          .evaluate = evaluate<Layers>,
+          .learn = learn<Layers>,
+          .learn_together = learn_together<Layers>,
+          .reduce = reduce,
+          .adam = adam,
+          .rmsprop = rmsprop,
+          .derive = derive<Layers>,
+          .exp = exp_all};
 }

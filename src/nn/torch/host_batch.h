@@ -11,10 +11,6 @@
 
 namespace flotilla::torch_nn {
 
-inline size_t obs_row_bytes(const NetworkSpec& spec) {
-  return static_cast<size_t>(spec.inputs) * (spec.obs_type == ObsType::kUint8 ? 1 : sizeof(float));
-}
-
 // Bytes of pictures stay bytes until they are on the device.
 inline bool takes_bytes(const NetworkSpec& spec) {
   return spec.torso != Torso::kNone && spec.obs_type == ObsType::kUint8;
@@ -33,7 +29,7 @@ class HostObs {
 
   // Row `from` of the array becomes row `to`.
   void put(size_t to, const std::byte* obs, size_t from) {
-    const size_t bytes = obs_row_bytes(spec_);
+    const size_t bytes = spec_.obs_bytes();
     if (rows_.scalar_type() == at::kByte) {
       std::memcpy(rows_.data_ptr<uint8_t>() + to * bytes, obs + from * bytes, bytes);
     } else {

@@ -214,8 +214,7 @@ Samples TorchPolicy::bring(ThreadPool& pool, const Samples& samples, size_t rows
     const size_t mask_bytes = rows * spec_.action.mask_size();
     const bool masked = samples.mask != nullptr && mask_bytes > 0;
     brought_ = {};  // its memory serves again
-    brought_.obs =
-        upload(pool, samples.obs, rows * torch_nn::obs_row_bytes(spec_)).view({n, spec_.inputs});
+    brought_.obs = upload(pool, samples.obs, rows * spec_.obs_bytes()).view({n, spec_.inputs});
     if (masked) {
       const auto* flags = reinterpret_cast<const std::byte*>(samples.mask);
       brought_.open = upload(pool, flags, mask_bytes).view({n, -1}).to(at::kBool);

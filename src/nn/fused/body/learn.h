@@ -28,27 +28,42 @@ void gather(Tile& tile, const ChosenRows& call, int first) {
   }
 }
 
-template <class Layers>
-void learn_tile(Tile& tile, const LearnCall& call, int first) {
-  const Plan& plan = tile.plan;
-  const ChosenRows& chosen = call.rows;
-  const bool box = plan.distribution == Distribution::kGaussian, masked = chosen.mask != nullptr;
-  alignas(64) float logprob[kTile] = {}, entropy[kTile] = {}, nothing[kTile] = {};
+// Of a tile, what its rows are worth and what the loss says about them.
+struct TileLoss {
+  alignas(64) float logprob[kTile] = {}, entropy[kTile] = {};
   alignas(64) float d_logprob[kTile] = {}, d_entropy[kTile] = {};
+};
+
+void heads(const Tile& tile, const LearnCall& call, TileLoss& loss, const float* by_logprob,
+           const float* by_entropy) {
+  if (!call.actor) return;
+  const ChosenRows& chosen = call.rows;
+  if (tile.plan.distribution == Distribution::kGaussian) {
+    gaussian_learn(tile, loss.logprob, loss.entropy, by_logprob, by_entropy,
+                   call.gradient + tile.plan.log_std);
+  } else {
+    categorical_learn(tile, chosen.mask != nullptr, chosen.epsilon, loss.logprob, loss.entropy,
+                      by_logprob, by_entropy);
+  }
+}
+
+// What the loss wants to know of the rows from `first` on.
+template <class Layers>
+void see_tile(Tile& tile, const LearnCall& call, int first, TileLoss& loss) {
+  gather(tile, call.rows, first);
   forward<Layers>(tile, call.actor, call.critic);
-  const auto head = [&](const float* by_logprob, const float* by_entropy) {
-    if (box) {
-      gaussian_learn(tile, logprob, entropy, by_logprob, by_entropy, call.gradient + plan.log_std);
-    } else {
-      categorical_learn(tile, masked, chosen.epsilon, logprob, entropy, by_logprob, by_entropy);
-    }
-  };
-  if (call.actor) head(nullptr, nullptr);
+  heads(tile, call, loss, nullptr, nullptr);
+}
+
+// Backwards from what the loss says: of values in tile.dout(1).
+template <class Layers>
+void learn_tile(Tile& tile, const LearnCall& call, TileLoss& loss) {
+  const Plan& plan = tile.plan;
   float* d_value = tile.dout(1);
-  call.loss(call.context, {tile.rows, chosen.sample + first, logprob, entropy,
-                           call.critic ? tile.out(1) : nothing, d_logprob, d_entropy, d_value});
-  for (int r = tile.rows; r < tile.padded_rows; ++r) d_logprob[r] = d_entropy[r] = d_value[r] = 0;
-  if (call.actor) head(d_logprob, d_entropy);
+  for (int r = tile.rows; r < tile.padded_rows; ++r) {
+    loss.d_logprob[r] = loss.d_entropy[r] = d_value[r] = 0;
+  }
+  heads(tile, call, loss, loss.d_logprob, loss.d_entropy);
   if (plan.conv_count > 0) {
     __builtin_memset(tile.work + plan.work_dx, 0,
                      static_cast<size_t>(tile.padded_rows * plan.input_stride) * sizeof(float));
@@ -68,12 +83,51 @@ void learn_tile(Tile& tile, const LearnCall& call, int first) {
 template <class Layers>
 void learn(const Network& network, const LearnCall& call, float* work) {
   Tile tile{*network.plan, network, work};
+  alignas(64) const float nothing[kTile] = {};
   Layers::begin();
   tile.keeps = true;
   for (int first = 0; first < call.rows.count; first += tile.plan.tile) {
-    gather(tile, call.rows, first);
-    learn_tile<Layers>(tile, call, first);
+    TileLoss loss;
+    see_tile<Layers>(tile, call, first, loss);
+    call.loss(call.context,
+              {tile.rows, call.rows.sample + first, loss.logprob, loss.entropy,
+               call.critic ? tile.out(1) : nothing, loss.d_logprob, loss.d_entropy, tile.dout(1)});
+    learn_tile<Layers>(tile, call, loss);
   }
+  Layers::end();
+}
+
+// Tiles keep what they saw until the loss of all rows is known.
+template <class Layers>
+void learn_together(const Network& network, const LearnCall& call, const SequenceRoom& room) {
+  const Plan& plan = *network.plan;
+  const auto each_tile = [&](auto body) {
+    for (int first = 0; first < call.rows.count; first += plan.tile) {
+      Tile tile{plan, network, room.works[first / plan.tile]};
+      tile.keeps = true;
+      set_rows(tile, rows_from(tile, first, call.rows.count));
+      TileLoss loss;
+      body(tile, first, loss);
+    }
+  };
+  const auto copy = [](const float* from, int rows, float* to) {
+    __builtin_memcpy(to, from, static_cast<size_t>(rows) * sizeof(float));
+  };
+  Layers::begin();
+  each_tile([&](Tile& tile, int first, TileLoss& loss) {
+    see_tile<Layers>(tile, call, first, loss);
+    copy(loss.logprob, tile.rows, room.logprob + first);
+    copy(loss.entropy, tile.rows, room.entropy + first);
+    if (call.critic) copy(tile.out(1), tile.rows, room.value + first);
+  });
+  call.loss(call.context, {call.rows.count, call.rows.sample, room.logprob, room.entropy,
+                           room.value, room.d_logprob, room.d_entropy, room.d_value});
+  each_tile([&](Tile& tile, int first, TileLoss& loss) {
+    copy(room.d_logprob + first, tile.rows, loss.d_logprob);
+    copy(room.d_entropy + first, tile.rows, loss.d_entropy);
+    copy(room.d_value + first, tile.rows, tile.dout(1));
+    learn_tile<Layers>(tile, call, loss);
+  });
   Layers::end();
 }
 

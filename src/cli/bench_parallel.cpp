@@ -1,0 +1,182 @@
+// flotilla bench parallel ENV: what more threads, worker processes and actors gain. Every algorithm
+// trains on one thread and on several, with equal environments, rows in an update and passes over
+// them; each is compared with itself on one thread.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <variant>
+
+#include "flotilla/cli/commands.h"
+#include "flotilla/cli/training_speed.h"
+#include "flotilla/core/activity.h"
+#include "flotilla/core/json.h"
+#include "flotilla/core/system.h"
+#include "flotilla/core/terminal.h"
+#include "flotilla/core/text.h"
+#include "flotilla/report/text_table.h"
+#include "flotilla/train/recipes.h"
+
+namespace flotilla {
+namespace {
+
+struct ParallelArguments {
+  std::string env;
+  std::vector<std::string> overrides;
+  int num_envs = 32, workers = 4, threads = 0, passes = 1, repeats = 3;
+  double seconds = 5;
+  bool json = false;
+};
+
+// A line of the table.
+struct Mode {
+  std::string name, algo, backend;
+  int threads = 1, workers = 1;
+};
+
+struct Line {
+  Mode mode;
+  RunConfig run;
+  std::vector<TrainingSpeed> all = {};
+
+  const TrainingSpeed& median() const { return all[(all.size() - 1) / 2]; }
+};
+
+std::vector<Mode> modes(const ParallelArguments& arguments) {
+  const int threads = arguments.threads == 0 ? cpu_count() : arguments.threads;
+  return {{"sequential", "ppo", "serial", 1},
+          {"parallel, threads", "ppo", "threads", threads},
+          {"parallel, workers", "ppo", "processes", threads, arguments.workers},
+          {"one thread", "appo", "actors", 1},
+          {"actors", "appo", "actors", threads},
+          {"one thread", "impala", "actors", 1},
+          {"actors", "impala", "actors", threads}};
+}
+
+// The recipe's environment, network and rollout with another algorithm.
+Config config_of(const Program& program, const ParallelArguments& arguments, const Config& recipe,
+                 const Mode& mode) {
+  Config config = load_run_config(program.registry, recipe.get_text("env.name"), true,
+                                  {"algo=" + mode.algo}, program.algorithms);
+  for (const Key& key : recipe.schema().keys()) {
+    const bool common = key.name != "algo" && config.schema().find(key.name) != nullptr &&
+                        config.schema().find(key.name)->name == key.name;
+    if (!common) continue;
+    const bool words = std::holds_alternative<std::string>(key.default_value);
+    config.set(key.name, words ? recipe.get_text(key.name) : recipe.text(key.name));
+  }
+  const int64_t rows = arguments.num_envs * config.get_integer("n_steps");
+  constexpr int64_t kBatch = 1024;
+  config.set("num_envs", std::to_string(arguments.num_envs));
+  config.set(mode.algo + ".n_epochs", std::to_string(arguments.passes));
+  config.set(mode.algo + ".minibatches", std::to_string(std::max<int64_t>(1, rows / kBatch)));
+  config.set("backend", mode.backend);
+  config.set("threads", std::to_string(mode.threads));
+  config.set("workers", std::to_string(std::min(mode.workers, arguments.num_envs)));
+  config.set("groups", "0");
+  config.set("total_timesteps", "1000000000000000");  // nothing but the clock ends it
+  return config;
+}
+
+// In turns, so that what else the machine does meets all of them.
+void measure_all(std::vector<Line>& lines, const ParallelArguments& arguments) {
+  const Activity measuring("measuring");
+  for (int repeat = 0; repeat < arguments.repeats; ++repeat) {
+    for (Line& line : lines) {
+      Trainer trainer(line.run);
+      line.all.push_back(measure_training(trainer, arguments.seconds));
+    }
+  }
+  for (Line& line : lines) std::ranges::sort(line.all, {}, &TrainingSpeed::steps_per_s);
+}
+
+// Against the same algorithm's first line.
+double speedup(const std::vector<Line>& lines, const Line& line) {
+  const auto alone = std::ranges::find_if(
+      lines, [&](const Line& each) { return each.mode.algo == line.mode.algo; });
+  return line.median().steps_per_s / alone->median().steps_per_s;
+}
+
+void print_json(const std::vector<Line>& lines, const ParallelArguments& arguments) {
+  Json rows = Json::array();
+  for (const Line& line : lines) {
+    Json all = Json::array();
+    for (const TrainingSpeed& each : line.all) all.push_back(each.steps_per_s);
+    rows.push_back({{"mode", line.mode.algo + ", " + line.mode.name},
+                    {"algo", line.mode.algo},
+                    {"backend", line.mode.backend},
+                    {"num_envs", arguments.num_envs},
+                    {"workers", line.mode.workers},
+                    {"threads", line.mode.threads},
+                    {"frames_per_s", line.median().steps_per_s},
+                    {"all_frames_per_s", all},
+                    {"iteration_s", line.median().update_s},
+                    {"cores_used", line.median().cores},
+                    {"speedup", speedup(lines, line)}});
+  }
+  const Json whole = {{"env", lines[0].run.type.name}, {"n_steps", lines[0].run.n_steps},
+                      {"passes", arguments.passes},    {"seconds", arguments.seconds},
+                      {"repeats", arguments.repeats},  {"cpu", cpu_model()},
+                      {"cores", cpu_count()},          {"rows", rows}};
+  display_data(whole.dump() + "\n");
+}
+
+void print_table(const std::vector<Line>& lines, const ParallelArguments& arguments) {
+  std::vector<std::vector<std::string>> rows = {
+      {"algorithm", "mode", "threads", "frames/s", "s/iteration", "speed-up", "cores", "learn"}};
+  for (const Line& line : lines) {
+    const TrainingSpeed& median = line.median();
+    rows.push_back({line.mode.algo, line.mode.name, std::to_string(line.mode.threads),
+                    rate(median.steps_per_s), fmt::format("{:.3f}", median.update_s),
+                    fmt::format("{:.2f}", speedup(lines, line)),
+                    fmt::format("{:.2f}", median.cores),
+                    fmt::format("{:.0f} %", 100 * median.shares.learn)});
+  }
+  display(fmt::format("{}, {} envs x {} steps, {} over them, medians of {}, on {} x {}\n",
+                      lines[0].run.type.name, arguments.num_envs, lines[0].run.n_steps,
+                      counted(arguments.passes, "epoch"), arguments.repeats, cpu_count(),
+                      cpu_model()));
+  display(text_table(rows, terminal_width(Stream::kOut)));
+}
+
+void bench_parallel(const Program& program, const ParallelArguments& arguments) {
+  const Config recipe = load_run_config(program.registry, arguments.env, false, arguments.overrides,
+                                        program.algorithms);
+  std::vector<Line> lines;
+  for (const Mode& mode : modes(arguments)) {
+    const Config config = config_of(program, arguments, recipe, mode);
+    lines.push_back(
+        {mode, RunConfig(env_of(program.registry, config), config, program.algorithms)});
+  }
+  measure_all(lines, arguments);
+  if (arguments.json) {
+    print_json(lines, arguments);
+  } else {
+    print_table(lines, arguments);
+  }
+}
+
+}  // namespace
+
+void add_bench_parallel_command(Command& bench, Program& program) {
+  Command& command = bench.add("parallel", "training on one thread, on several, and with actors");
+  auto state = std::make_shared<ParallelArguments>();
+  command.option("env", state->env, "recipe or environment ('flotilla list' shows all)").required();
+  command.option("overrides", state->overrides, "key=value settings, the same for all lines");
+  command.option("--num-envs,--n-envs", state->num_envs, "environments (default 32)")
+      .range(1, kMaxEnvs);
+  command.option("--workers,--num-workers", state->workers, "worker processes (default 4)")
+      .range(1, 1024);
+  command.option("--threads", state->threads, "threads of the parallel lines; 0: one per CPU")
+      .range(0, 1024);
+  command.option("--passes", state->passes, "passes over the rows of an update (default 1)")
+      .range(1, 1000);
+  command.option("--repeats", state->repeats, "measurements of each line (default 3)")
+      .range(1, 1000);
+  command.option("--seconds", state->seconds, "length of a measurement (default 5)")
+      .range(0.001, 86400.0);
+  command.flag("--json", state->json, "print one JSON object on stdout");
+  command.action([&program, state] { bench_parallel(program, *state); });
+}
+
+}  // namespace flotilla

@@ -1,0 +1,143 @@
+// Actors: parts of the envs that act and step ahead of the learner, each with a snapshot of the
+// policy. Rollouts lie in a ring. An actor writes its envs' columns of one rollout after the other,
+// and waits where the learner is not yet done with the next one; a rollout is complete when every
+// actor has written its columns. Nothing is dropped, copied or sent.
+//
+// Threads have no role: those of the pool go on with some actor whenever they have no job, and so
+// does the learner's while it waits for a rollout. So as many threads compute as the pool has, and
+// none waits while there is anything to do.
+//
+// Schedules. Free: a rollout is begun with the latest snapshot, whichever that is. Fixed: rollout
+// u is collected with the policy after max(0, u - lag) updates; then parameters do not depend on
+// threads, actors or timing.
+//
+// Thread safety: one caller, the learner's thread, which is also the one that gives the pool jobs.
+// Allocates: nothing per step but for what ended episodes leave.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "flotilla/core/bell.h"
+#include "flotilla/core/serial.h"
+#include "flotilla/core/thread_pool.h"
+#include "flotilla/nn/policy.h"
+#include "flotilla/train/acting.h"
+#include "flotilla/train/rollout.h"
+
+namespace flotilla {
+
+struct AsyncOptions {
+  bool fixed = false;
+  int lag = 1;   // of the fixed schedule
+  int ring = 2;  // rollouts
+
+  static Schema schema();
+  static AsyncOptions from(const Config& config, const std::string& prefix);
+};
+
+// Updates that were made between a rollout's actions and its own update; by actor.
+struct PolicyLag {
+  double mean = 0;
+  int64_t most = 0;
+};
+
+class Actors {
+ public:
+  using Ring = std::vector<std::unique_ptr<Rollout>>;
+
+  // All of them outlive it. REQUIRES: a VecEnv whose groups may step at once.
+  Actors(VecEnv& vec, const Ring& ring, const Policy& policy, ThreadPool& pool,
+         const BatchNeeds& needs, const AsyncOptions& options, uint64_t seed);
+  ~Actors();
+  Actors(const Actors&) = delete;
+  Actors& operator=(const Actors&) = delete;
+
+  // Resets the envs.
+  void reset(uint64_t env_seed);
+  // The next rollout, once it is complete. Throws what an actor threw.
+  Rollout& next();
+  // The learner is done with it: hands out the policy as it is now, and the rollout's place.
+  void learnt();
+  // Of the rollout that next() returned.
+  PolicyLag lag() const;
+
+  // Brings all actors to the end of the same rollout and stops them there, until next().
+  void pause();
+  // Of paused actors: the rollouts that wait for the learner. load() comes before that of the envs,
+  // which writes to load_view().
+  void save(Writer& writer) const;
+  void load(Reader& reader);
+  StepView load_view() const;
+
+  // Seconds of the calling thread since the last call.
+  struct Times {
+    double act_s = 0, step_s = 0, wait_s = 0;
+  };
+  Times take_times();
+
+ private:
+  struct Actor {
+    int group = 0;
+    int64_t rollout = 0;  // that it is in, counted from the start of the run
+    int step = 0;         // of it
+    bool taken = false;   // a thread goes on with it
+    bool seated = true;   // its first observations are where they belong
+    std::shared_ptr<const ActingPolicy> policy;
+    std::vector<float> values;
+  };
+  // Of a rollout in the ring.
+  struct Place {
+    std::vector<int64_t> versions;  // that each actor acted with
+    std::atomic<int> complete{0};   // columns of actors
+  };
+  struct alignas(64) Clock {
+    uint64_t act_ns = 0, step_ns = 0;
+  };
+
+  size_t place_of(int64_t rollout) const { return static_cast<size_t>(rollout) % ring_.size(); }
+  Rollout& rollout(int64_t number) const { return *ring_[place_of(number)]; }
+  bool may_go_on(const Actor& actor) const;
+  Actor* take();
+  void put_back(Actor& actor);
+  // Goes on with some actor for a short while. False: none can go on.
+  bool work(int part);
+  void begin_rollout(Actor& actor);
+  void step(Actor& actor, int part);
+  void end_rollout(Actor& actor, int part);
+  void fail(std::exception_ptr failure);
+  void proceed();
+  std::shared_ptr<const ActingPolicy>& snapshot(int64_t version) {
+    return snapshots_[static_cast<size_t>(version) % snapshots_.size()];
+  }
+
+  VecEnv& vec_;
+  const Ring& ring_;
+  const Policy& policy_;
+  ThreadPool& pool_;
+  const Acting acting_;
+  const AsyncOptions options_;
+
+  // All that actors are chosen by; held for moments.
+  mutable std::mutex mutex_;
+  std::vector<Actor> actors_;
+  std::vector<Place> places_;
+  int64_t learnt_ = 0;   // rollouts that the learner is done with
+  int64_t version_ = 0;  // updates that were handed out
+  int64_t end_ = 0;      // no actor begins this rollout: they are to pause, or have not begun
+  std::exception_ptr failure_;  // the first
+  bool running_ = false;        // known to the learner's thread alone
+  std::vector<std::shared_ptr<const ActingPolicy>> snapshots_;  // the latest, by version
+
+  Bell bell_;  // rung for the learner
+  Patience patience_;
+  uint64_t wait_ns_ = 0;
+  std::vector<Clock> clocks_;  // by thread
+};
+
+}  // namespace flotilla

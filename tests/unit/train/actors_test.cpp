@@ -1,0 +1,234 @@
+// Actors that run ahead of the learner: the same parameters for any layout where the schedule is
+// fixed, those of a slow twin, going on from a checkpoint to the bit, and failures.
+#include "flotilla/train/actors.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "flotilla/nn/make_policy.h"
+#include "flotilla/train/collector.h"
+#include "flotilla/train/recipes.h"
+#include "flotilla/train/trainer.h"
+#include "support/batch.h"
+#include "support/build.h"
+#include "support/error_text.h"
+
+namespace flotilla::test {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+RunConfig run_config(const std::string& env, const Overrides& overrides) {
+  const Config config = load_run_config(registry(), env, true, overrides);
+  return RunConfig(env_of(registry(), config), config);
+}
+
+Overrides with(Overrides all, const Overrides& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+const Overrides kImpala = {"algo=impala",       "num_envs=12",        "n_steps=16",
+                           "steps=1920",        "net.hidden=16,16",   "impala.minibatches=2",
+                           "impala.n_epochs=2", "normalize_obs=true", "normalize_reward=true"};
+const Overrides kAppo = {"algo=appo",       "num_envs=12",        "n_steps=16",
+                         "steps=1920",      "net.hidden=16,16",   "appo.minibatches=2",
+                         "appo.n_epochs=2", "normalize_obs=true", "normalize_reward=true"};
+
+Overrides fixed(const Overrides& algorithm, int lag, const Overrides& more = {}) {
+  return with(with(algorithm,
+                   {"backend=actors", "async.schedule=fixed", "async.lag=" + std::to_string(lag)}),
+              more);
+}
+
+std::string trained(const std::string& env, const Overrides& overrides) {
+  Trainer trainer(run_config(env, overrides));
+  trainer.train(nullptr);
+  return trainer.params_sha256();
+}
+
+// Without a lag actors wait for the learner, as collecting in turn does.
+TEST(Actors, WithoutLagTheyAreTheOtherBackEnds) {
+  for (const char* env : {"cartpole", "pendulum", "corners"}) {
+    for (const Overrides& algorithm : {kImpala, kAppo}) {
+      const std::string expected = trained(env, with(algorithm, {"backend=serial", "threads=1"}));
+      EXPECT_EQ(trained(env, fixed(algorithm, 0, {"threads=2", "actors=3"})), expected) << env;
+      EXPECT_NE(trained(env, fixed(algorithm, 1, {"threads=2", "actors=3"})), expected) << env;
+    }
+  }
+}
+
+TEST(Actors, OfAFixedScheduleDependOnNoLayout) {
+  for (const int lag : {1, 3}) {
+    for (const Overrides& algorithm : {kImpala, kAppo}) {
+      const std::string expected =
+          trained("catch", fixed(algorithm, lag, {"threads=1", "actors=1"}));
+      for (const Overrides& layout : std::vector<Overrides>{{"threads=1", "actors=5"},
+                                                            {"threads=2", "actors=2"},
+                                                            {"threads=2", "actors=12"},
+                                                            {"threads=3", "actors=4"}}) {
+        EXPECT_EQ(trained("catch", fixed(algorithm, lag, layout)), expected)
+            << layout[0] << ", " << layout[1];
+      }
+    }
+  }
+}
+
+// Acts with the policy of so many updates ago.
+class Delayed final : public ActingPolicy {
+ public:
+  explicit Delayed(const Policy& policy) : ActingPolicy(policy.spec()) {}
+  Implementation implementation() const override { return now->implementation(); }
+  void act(int part, const ActRows& rows, const Draw& draw) const override {
+    now->act(part, rows, draw);
+  }
+  void value(int part, const std::byte* obs, int count, float* out) const override {
+    now->value(part, obs, count, out);
+  }
+  std::shared_ptr<const ActingPolicy> now;
+};
+
+TEST(Actors, CollectWithThePolicyOfTheirLag) {
+  constexpr int kLag = 2, kUpdates = 6;
+  const RunConfig run =
+      run_config("cartpole", fixed({"algo=impala", "num_envs=12", "n_steps=16",
+                                    "normalize_reward=true", "total_timesteps=0", "iterations=6"},
+                                   kLag, {"threads=2"}));
+  Trainer trainer(run);
+  trainer.train(nullptr);
+
+  ArenaLayout layout;
+  Rollout rollout(layout, run.spec, run.vec.num_envs, run.n_steps);
+  const auto policy = make_policy(run.network, {.kind = run.policy, .seed = run.seed});
+  policy->reward_normaliser() =
+      RewardNormaliser(static_cast<size_t>(run.vec.num_envs), run.algo_config.get_number("gamma"));
+  ThreadPool pool(1);
+  const auto learner = run.algorithm.make(run.algo_config, *policy, pool, run.seed);
+  const auto vec = make_vec_env(run.type, run.env_config, serial(run.vec.num_envs), layout);
+  rollout.attach(vec->arena());
+  Delayed delayed(*policy);
+  Collector collector(*vec, rollout, delayed, run.algorithm.needs, run.seed);
+  collector.reset(run.env_seed);
+  std::vector<std::shared_ptr<const ActingPolicy>> snapshots;
+  const auto rows = static_cast<size_t>(rollout.rows());
+  std::vector<uint8_t> ended(rows);
+  std::vector<float> scaled(rows);
+  for (int u = 0; u < kUpdates; ++u) {
+    snapshots.push_back(policy->snapshot());
+    delayed.now = snapshots[static_cast<size_t>(std::max(0, u - kLag))];
+    collector.collect(0);
+    for (size_t i = 0; i < rows; ++i) ended[i] = rollout.terminated[i] | rollout.truncated[i];
+    RewardNormaliser& normaliser = policy->reward_normaliser();
+    normaliser.update(run.n_steps, rollout.reward, ended.data(), rollout.valid);
+    for (size_t i = 0; i < rows; ++i) {
+      scaled[i] = std::clamp(rollout.reward[i] * normaliser.scale(), -RewardNormaliser::kClip,
+                             RewardNormaliser::kClip);
+    }
+    learner->learn(
+        rollout.batch(run.algorithm.needs, scaled.data(), 0),
+        {.fraction = static_cast<double>(u) / kUpdates, .updates = static_cast<uint64_t>(u)});
+    rollout.carry_over();
+  }
+  EXPECT_EQ(sha256(policy->parameters()), trainer.params_sha256());
+}
+
+TEST(Actors, AStoppedRunGoesOnAsIfItHadNot) {
+  for (const int lag : {0, 1, 2}) {
+    for (const char* env : {"cartpole", "pendulum", "corners"}) {
+      SCOPED_TRACE(std::string(env) + ", lag " + std::to_string(lag));
+      const RunConfig run = run_config(env, fixed(kAppo, lag, {"threads=2", "actors=4"}));
+      Trainer whole(run);
+      whole.train(nullptr);
+      Writer writer;
+      Tensors parameters, optimiser;
+      {
+        Trainer first(run);
+        for (int i = 0; i < 3; ++i) first.iterate();
+        first.save(writer);
+        parameters = first.policy().parameters();
+        optimiser = first.policy().optimiser();
+        first.iterate();  // it can go on, too
+      }
+      // Another number of actors and threads makes no difference.
+      Trainer second(run_config(env, fixed(kAppo, lag, {"threads=3", "actors=3"})));
+      second.iterate();
+      Reader reader(writer.buffer(), "saved");
+      second.policy().set_parameters(parameters);
+      second.policy().set_optimiser(optimiser);
+      second.load(reader);
+      EXPECT_TRUE(reader.at_end());
+      second.train(nullptr);
+      EXPECT_EQ(second.params_sha256(), whole.params_sha256());
+      EXPECT_EQ(second.progress().steps, whole.progress().steps);
+      EXPECT_EQ(second.progress().episodes, whole.progress().episodes);
+      EXPECT_EQ(second.progress().return_best, whole.progress().return_best);
+    }
+  }
+}
+
+double metric(const Progress& progress, const std::string& name) {
+  for (const auto& [each, value] : progress.update.metrics) {
+    if (each == name) return value;
+  }
+  ADD_FAILURE() << name;
+  return 0;
+}
+
+TEST(Actors, OfAFreeScheduleStayWithinTheRing) {
+  Trainer trainer(
+      run_config("cartpole", with(kImpala, {"backend=actors", "threads=3", "async.ring=3"})));
+  int64_t updates = 0;
+  while (!trainer.finished()) {
+    trainer.iterate();
+    EXPECT_EQ(trainer.progress().steps, 12 * 16 * ++updates);
+    EXPECT_LE(metric(trainer.progress(), "async/lag_max"), 3);
+    EXPECT_LE(metric(trainer.progress(), "async/lag"), metric(trainer.progress(), "async/lag_max"));
+    if (updates == 4) {
+      Writer writer;
+      trainer.save(writer);
+      Reader reader(writer.buffer(), "saved");
+      trainer.load(reader);
+    }
+  }
+}
+
+TEST(Actors, LearnCartPole) {
+  for (const char* algorithm : {"impala", "appo"}) {
+    const RunConfig run = run_config(
+        "cartpole",
+        {"algo=" + std::string(algorithm), "backend=actors", "threads=2", "num_envs=32",
+         "n_steps=32", "steps=200000", "normalize_reward=true", "eval.episodes=20",
+         std::string(algorithm) + ".learning_rate=0.002", std::string(algorithm) + ".n_epochs=4",
+         std::string(algorithm) + ".minibatches=4", std::string(algorithm) + ".max_grad_norm=0.5"});
+    Trainer trainer(run);
+    trainer.train(nullptr);
+    EXPECT_GT(trainer.evaluate().mean, kSanitized ? 20 : 300) << algorithm;
+  }
+}
+
+TEST(Actors, ErrorsOfAnEnvComeOut) {
+  const Overrides faulty = {"algo=impala",    "num_envs=8", "n_steps=8", "steps=8000",
+                            "backend=actors", "threads=2",  "crash_dir="};
+  Trainer stops(run_config("faulty", with(faulty, {"env.fault=throw"})));
+  EXPECT_NE(error_text(ErrorCode::kEnvironment, [&] { stops.train(nullptr); }), "no error");
+  Trainer goes_on(run_config(
+      "faulty",
+      with(faulty, {"env.fault=throw", "env.fault_probability=0.005", "on_env_failure=restart"})));
+  goes_on.train(nullptr);
+  EXPECT_GT(goes_on.progress().env_failures, 0);
+}
+
+TEST(Actors, RefuseWhatCannotBe) {
+  const auto refusal = [](const std::string& env, const Overrides& overrides) {
+    return error_text(ErrorCode::kUsage, [&] { run_config(env, overrides); });
+  };
+  EXPECT_EQ(refusal("cartpole", {"backend=actors"}),
+            "backend: expected serial, threads or processes, not actors: ppo learns from what the "
+            "present policy did (algo=appo and algo=impala allow for others)");
+  EXPECT_EQ(refusal("cartpole", {"algo=appo", "backend=actors", "num_envs=4", "actors=5"}),
+            "actors: expected an integer from 1 to 4 (num_envs), got 5");
+}
+
+}  // namespace
+}  // namespace flotilla::test
