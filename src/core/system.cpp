@@ -92,14 +92,14 @@ std::mutex g_listening;
 int g_listeners = 0;
 struct sigaction g_heard_before {};
 
-// Of an InterruptListener.
+// Of an InterruptListener. Whoever sees the interrupt finds that those before have heard of it.
 void pass_on_interrupt(int signal, siginfo_t* facts, void* context) {
-  g_interrupts.fetch_add(1);
   if ((g_heard_before.sa_flags & SA_SIGINFO) != 0) {
     g_heard_before.sa_sigaction(signal, facts, context);
   } else if (g_heard_before.sa_handler != SIG_DFL && g_heard_before.sa_handler != SIG_IGN) {
     g_heard_before.sa_handler(signal);
   }
+  g_interrupts.fetch_add(1);
 }
 
 // The cores that servers have; others by their numbers.

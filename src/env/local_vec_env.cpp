@@ -28,7 +28,7 @@ LocalVecEnv::LocalVecEnv(const EnvType& type, const Config& config, const VecOpt
     job.owner = this;
     job.shares.resize(static_cast<size_t>(lanes()));
     for (int i = 0; i < lanes(); ++i) {
-      job.shares[static_cast<size_t>(i)].envs = lane_span(group(g), lanes(), i);
+      job.shares[static_cast<size_t>(i)].envs = lane_span(group(g), 0, lanes(), i);
     }
   }
   watchdog_ =

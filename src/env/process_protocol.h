@@ -51,9 +51,9 @@ struct Channel {
 };
 
 struct Control {
-  // "fotilla5": workers may be another program, so the number at its end counts the changes of what
+  // "fotilla6": workers may be another program, so the number at its end counts the changes of what
   // lies in the segment.
-  static constexpr uint64_t kMagic = 0x35616c6c69746f66;
+  static constexpr uint64_t kMagic = 0x36616c6c69746f66;
   uint64_t magic = kMagic;
   const std::byte* parent_base = nullptr;
   pid_t parent = 0;

@@ -350,7 +350,7 @@ bool ProcessVecEnv::lose_others(int index, int culprit, const std::string& cause
     // in any case.
     if (command.work != Work::kStep && !is_done(index, g)) break;
     std::byte* bank = is_done(index, g) ? current_bank(g) : segment_.bank(command.sequence.load());
-    const Span envs = lane_span(group(g), lanes(), index);
+    const Span envs = lane_span(group(g), g, lanes(), index);
     for (int env = envs.begin; env < envs.end; ++env) {
       SlotHeader& header = slot_header(bank, env);
       if (env == culprit || header.status != SlotStatus::kLive) continue;
@@ -383,7 +383,7 @@ void ProcessVecEnv::retire_rest(int index) {
   for (int g = 0; g < groups(); ++g) {
     if (is_done(index, g)) continue;
     const uint32_t asked = segment_.control->commands[g].sequence.load();
-    const Span envs = lane_span(group(g), lanes(), index);
+    const Span envs = lane_span(group(g), g, lanes(), index);
     for (int env = envs.begin; env < envs.end; ++env) {
       slot_header(segment_.bank(asked), env).status = SlotStatus::kDropped;
     }
@@ -396,7 +396,7 @@ void ProcessVecEnv::forget_attempt(int index) {
     lane(index, g).env.store(-1);
     if (is_done(index, g)) continue;
     lane(index, g).failures.store(0);
-    const Span envs = lane_span(group(g), lanes(), index);
+    const Span envs = lane_span(group(g), g, lanes(), index);
     for (int env = envs.begin; env < envs.end; ++env) notes()[env] = FailureNote{};
   }
 }

@@ -36,8 +36,9 @@ Span group_span(int num_envs, int groups, int group) {
   return part_of({0, num_envs}, group, groups, span_alignment(num_envs, groups));
 }
 
-Span lane_span(Span group, int lanes, int lane) {
-  return part_of(group, lane, lanes, span_alignment(group.size(), lanes));
+Span lane_span(Span group, int index, int lanes, int lane) {
+  const int part = index % 2 == 0 ? lane : lanes - 1 - lane;
+  return part_of(group, part, lanes, span_alignment(group.size(), lanes));
 }
 
 SlotVecEnv::SlotVecEnv(const EnvType& type, const Config& config, const VecOptions& options)

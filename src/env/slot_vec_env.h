@@ -18,8 +18,9 @@ namespace flotilla {
 
 // The envs of group `group` out of `groups`.
 Span group_span(int num_envs, int groups, int group);
-// Those of them that lane `lane` out of `lanes` works on.
-Span lane_span(Span group, int lanes, int lane);
+// Those of group number `index` that lane `lane` out of `lanes` works on. Groups that have fewer
+// envs than there are lanes lie in different ones, so that their steps take no turns.
+Span lane_span(Span group, int index, int lanes, int lane);
 
 enum class Work : uint8_t { kReset, kStep, kRestore };
 

@@ -86,7 +86,7 @@ void carry_out(const Segment& segment, const EnvLoop& loop, int index, int group
       .first_env = control.first_env,
       .replicas = control.replicas};
   const Span envs =
-      lane_span(group_span(control.num_envs, control.groups, group), control.workers, index);
+      lane_span(group_span(control.num_envs, control.groups, group), group, control.workers, index);
   switch (command.work) {
     case Work::kReset:
       loop.reset(envs, call);

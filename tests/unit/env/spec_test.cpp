@@ -356,21 +356,25 @@ TEST(VecOptions, ImpossibleOnesAreRefused) {
 }
 
 TEST(Spans, GroupsAndLanesCoverTheEnvsOnce) {
-  for (const int envs : {1, 2, 7, 31, 64, 65, 200, 1000}) {
+  for (const int envs : {1, 2, 7, 16, 31, 64, 65, 200, 1000}) {
     for (int groups = 1; groups <= std::min(envs, 2); ++groups) {
       for (const int lanes : {1, 2, 3, 5, 16}) {
-        int at = 0;
+        std::vector<int> times(static_cast<size_t>(envs));
+        std::vector<int> busy(static_cast<size_t>(lanes));  // groups that a lane has envs of
         for (int g = 0; g < groups; ++g) {
           const Span group = group_span(envs, groups, g);
           EXPECT_GT(group.size(), 0);
           for (int lane = 0; lane < lanes; ++lane) {
-            const Span mine = lane_span(group, lanes, lane);
-            ASSERT_EQ(mine.begin, at);
-            at = mine.end;
+            const Span mine = lane_span(group, g, lanes, lane);
+            ASSERT_TRUE(mine.size() == 0 || (mine.begin >= group.begin && mine.end <= group.end));
+            for (int env = mine.begin; env < mine.end; ++env) ++times[static_cast<size_t>(env)];
+            busy[static_cast<size_t>(lane)] += mine.size() > 0 ? 1 : 0;
           }
-          ASSERT_EQ(at, group.end);
         }
-        ASSERT_EQ(at, envs);
+        ASSERT_EQ(times, std::vector<int>(static_cast<size_t>(envs), 1));
+        if (lanes % 2 == 0 && envs <= lanes) {
+          EXPECT_LE(std::ranges::max(busy), 1);
+        }
       }
     }
   }
