@@ -126,7 +126,7 @@ void print_table(const std::vector<Line>& lines, const ParallelArguments& argume
       {"algorithm", "mode", "threads", "frames/s", "s/iteration", "speed-up", "cores", "learn"}};
   for (const Line& line : lines) {
     const TrainingSpeed& median = line.median();
-    rows.push_back({line.mode.algo, line.mode.name, std::to_string(line.mode.threads),
+    rows.push_back({line.mode.algo + ", " + line.mode.name, std::to_string(line.mode.threads),
                     rate(median.steps_per_s), fmt::format("{:.3f}", median.update_s),
                     fmt::format("{:.2f}", speedup(lines, line)),
                     fmt::format("{:.2f}", median.cores),

@@ -122,6 +122,13 @@ Segment find_segment(const Arena& arena, size_t control_offset, int index) {
     not_a_segment();
   }
   auto* control = reinterpret_cast<Control*>(arena.base() + control_offset);
+  constexpr uint64_t kName = (uint64_t{1} << 56U) - 1;  // without the number
+  if (control->magic != Control::kMagic && ((control->magic ^ Control::kMagic) & kName) == 0) {
+    throw Error(
+        ErrorCode::kUsage,
+        "this worker and the program that started it are of different versions of Flotilla: "
+        "install both anew");
+  }
   if (control->magic != Control::kMagic || index < 0 || index >= control->workers) not_a_segment();
   return {arena.base(), control};
 }

@@ -55,6 +55,10 @@ Actors::~Actors() { pool_.set_spare(nullptr, nullptr); }
 
 void Actors::reset(uint64_t env_seed) { vec_.reset(env_seed, ring_.front()->first_view()); }
 
+uint64_t Actors::steps() const {
+  return first_step_ + static_cast<uint64_t>(learnt_) * static_cast<uint64_t>(rollout(0).horizon());
+}
+
 // Nobody works: the policy may have been replaced.
 void Actors::proceed() {
   snapshot(version_) = policy_.snapshot();
@@ -181,8 +185,8 @@ void Actors::step(Actor& actor, int part) {
     actor.seated = false;
     own.cuts(actor.group).clear();
   }
-  const auto first_step =
-      static_cast<uint64_t>(actor.rollout) * static_cast<uint64_t>(own.horizon());
+  const uint64_t first_step =
+      first_step_ + static_cast<uint64_t>(actor.rollout) * static_cast<uint64_t>(own.horizon());
   acting_.act(*actor.policy, part, own, envs, actor.step, first_step, 0);
   const uint64_t acted = now_ns();
   clock.act_ns += acted - start;
@@ -229,6 +233,7 @@ void Actors::pause() {
 }
 
 void Actors::save(Writer& writer) const {
+  writer.u64("first_step", first_step_);
   writer.u64("learnt", static_cast<uint64_t>(learnt_));
   writer.u64("collected", static_cast<uint64_t>(end_));
   for (int64_t number = learnt_; number < end_; ++number) {
@@ -240,10 +245,12 @@ void Actors::save(Writer& writer) const {
 
 void Actors::load(Reader& reader) {
   pause();
+  const uint64_t first_step = reader.u64("first_step");
   const uint64_t learnt = reader.u64("learnt"), collected = reader.u64("collected");
   if (learnt > INT64_MAX / 2 || collected < learnt || collected > learnt + ring_.size()) {
     throw Error(ErrorCode::kData, "rollouts that this ring cannot hold");
   }
+  first_step_ = first_step;
   learnt_ = version_ = static_cast<int64_t>(learnt);
   end_ = static_cast<int64_t>(collected);
   for (Place& place : places_) place.complete = 0;

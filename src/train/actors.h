@@ -60,6 +60,10 @@ class Actors {
 
   // Resets the envs.
   void reset(uint64_t env_seed);
+  // Steps of each env that the learner is done with, those of an earlier phase included: what is
+  // drawn depends on their number.
+  uint64_t steps() const;
+  void set_first_step(uint64_t steps) { first_step_ = steps; }
   // The next rollout, once it is complete. Throws what an actor threw.
   Rollout& next();
   // The learner is done with it: hands out the policy as it is now, and the rollout's place.
@@ -122,6 +126,7 @@ class Actors {
   ThreadPool& pool_;
   const Acting acting_;
   const AsyncOptions options_;
+  uint64_t first_step_ = 0;  // of each env, that rollout 0 begins with
 
   // All that actors are chosen by; held for moments.
   mutable std::mutex mutex_;

@@ -176,7 +176,11 @@ void Trainer::take_over(const Trainer& before) {
   Reader reader(writer.buffer(), "the phase before");
   learner_->load(reader);
   if (vec_->memory() != nullptr) vec_->memory()->set_knowledge(before.knowledge());
-  if (collector_ != nullptr) collector_->set_steps(before.collector_->steps());
+  if (actors_ != nullptr) {
+    actors_->set_first_step(before.actors_->steps());
+  } else {
+    collector_->set_steps(before.collector_->steps());
+  }
   progress_ = before.progress_;
   timing_ = before.timing_;
   earlier_s_ = before.wall_s() - seconds_since(start_ns_);

@@ -621,6 +621,9 @@ class Impala(RunTest):
         expected = self.parameters("one", *settings, "--threads", "1", "--actors", "1")
         self.assertEqual(self.parameters("more", *settings, "--threads", "3", "--actors", "5"), expected)
         self.assertEqual(self.parameters("none", *settings[1:4], "async.lag=0"), self.parameters("serial", "--backend", "serial"))
+        phases = "curriculum=half_length=0.25 until_steps=3000; half_length=0.6"
+        self.assertEqual(self.parameters("phases", *settings[1:4], "async.lag=0", phases),
+                         self.parameters("in_turn", "--backend", "serial", phases))
         start = [part for part in self.SETTINGS if part not in ("--steps", "8192")]
         done = self.call("train", *start, *settings, "--steps", "4000", "--actors", "4", "--out", "half")
         self.assertIn("4 actors, lag 1", done.stderr)
