@@ -123,7 +123,7 @@ void print_json(const std::vector<Line>& lines, const ParallelArguments& argumen
 
 void print_table(const std::vector<Line>& lines, const ParallelArguments& arguments) {
   std::vector<std::vector<std::string>> rows = {
-      {"algorithm", "mode", "threads", "frames/s", "s/iteration", "speed-up", "cores", "learn"}};
+      {"algorithm, mode", "threads", "steps/s", "s/iteration", "speed-up", "cores", "learn"}};
   for (const Line& line : lines) {
     const TrainingSpeed& median = line.median();
     rows.push_back({line.mode.algo + ", " + line.mode.name, std::to_string(line.mode.threads),
