@@ -32,6 +32,7 @@ Schema ImpalaOptions::schema() {
   Schema schema;
   schema.number("gamma", d.vtrace.gamma, {0, 1}, "discount of future rewards")
       .number("lambda", d.vtrace.lambda, {0, 1}, "decay of what comes back from later steps")
+      .alias("gae_lambda")
       .number("rho_clip", d.vtrace.rho, {0, 1e9}, "largest ratio in the error of a step")
       .number("c_clip", d.vtrace.c, {0, 1e9}, "largest ratio in what comes back from later steps")
       .number("policy_rho_clip", d.vtrace.policy_rho, {0, 1e9}, "largest ratio in an advantage")

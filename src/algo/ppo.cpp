@@ -59,6 +59,7 @@ Schema PpoOptions::schema(Returns returns) {
   schema.number("gamma", d.gamma, {0, 1}, "discount of future rewards");
   if (vtrace) {
     schema.number("lambda", 1, {0, 1}, "decay of what comes back from later steps")
+        .alias("gae_lambda")
         .number("rho_clip", d.rho_clip, {0, 1e9}, "largest ratio in the error of a step")
         .number("c_clip", d.c_clip, {0, 1e9}, "largest ratio in what comes back from later steps");
   } else {

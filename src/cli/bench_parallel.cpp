@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <memory>
-#include <variant>
+#include <utility>
 
 #include "flotilla/cli/commands.h"
 #include "flotilla/cli/training_speed.h"
-#include "flotilla/core/activity.h"
+#include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
@@ -23,9 +23,8 @@ namespace {
 struct ParallelArguments {
   std::string env;
   std::vector<std::string> overrides;
-  int num_envs = 32, workers = 4, threads = 0, passes = 1, repeats = 3;
-  double seconds = 5;
-  bool json = false;
+  int num_envs = 32, workers = 4, threads = 0, passes = 1;
+  MeasureArguments measure = {.seconds = 5};
 };
 
 // A line of the table.
@@ -34,12 +33,9 @@ struct Mode {
   int threads = 1, workers = 1;
 };
 
-struct Line {
+struct Line : MeasuredRun {
+  Line(Mode mode, const RunConfig& run) : MeasuredRun{run}, mode(std::move(mode)) {}
   Mode mode;
-  RunConfig run;
-  std::vector<TrainingSpeed> all = {};
-
-  const TrainingSpeed& median() const { return all[(all.size() - 1) / 2]; }
 };
 
 std::vector<Mode> modes(const ParallelArguments& arguments) {
@@ -53,6 +49,28 @@ std::vector<Mode> modes(const ParallelArguments& arguments) {
           {"actors", "impala", "actors", threads}};
 }
 
+// Environments that step all together, or in other programs, have fewer lines.
+bool steps_in(const EnvType& type, const std::string& backend) {
+  if (type.batched) return backend == "serial" || backend == "threads";
+  return !type.worker_command || backend == "processes";
+}
+
+// The settings that the benchmark makes itself.
+void refuse_what_lines_differ_in(const Config& config) {
+  const std::string algo = config.get_text("algo") + ".";
+  const std::pair<std::string, const char*> all[] = {
+      {"num_envs", "use --num-envs"},      {"threads", "use --threads"},
+      {"workers", "use --workers"},        {algo + "n_epochs", "use --passes"},
+      {"algo", "each has its own"},        {"backend", "each has its own"},
+      {"groups", "each has its own"},      {algo + "minibatches", "each has minibatches of 1024"},
+      {"total_timesteps", "use --seconds"}};
+  for (const auto& [key, instead] : all) {
+    if (config.schema().find(key) == nullptr || !config.is_overridden(key)) continue;
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{}: bench parallel sets it for every line; {}", key, instead));
+  }
+}
+
 // The recipe's environment, network and rollout with another algorithm.
 Config config_of(const Program& program, const ParallelArguments& arguments, const Config& recipe,
                  const Mode& mode) {
@@ -62,14 +80,15 @@ Config config_of(const Program& program, const ParallelArguments& arguments, con
     const bool common = key.name != "algo" && config.schema().find(key.name) != nullptr &&
                         config.schema().find(key.name)->name == key.name;
     if (!common) continue;
-    const bool words = std::holds_alternative<std::string>(key.default_value);
-    config.set(key.name, words ? recipe.get_text(key.name) : recipe.text(key.name));
+    config.set(key.name, recipe.input_text(key.name));
   }
   const int64_t rows = arguments.num_envs * config.get_integer("n_steps");
   constexpr int64_t kBatch = 1024;
   config.set("num_envs", std::to_string(arguments.num_envs));
   config.set(mode.algo + ".n_epochs", std::to_string(arguments.passes));
   config.set(mode.algo + ".minibatches", std::to_string(std::max<int64_t>(1, rows / kBatch)));
+  const std::string batch_size = mode.algo + ".batch_size";
+  if (config.schema().find(batch_size) != nullptr) config.set(batch_size, "0");
   config.set("backend", mode.backend);
   config.set("threads", std::to_string(mode.threads));
   config.set("workers", std::to_string(std::min(mode.workers, arguments.num_envs)));
@@ -79,17 +98,6 @@ Config config_of(const Program& program, const ParallelArguments& arguments, con
 }
 
 // In turns, so that what else the machine does meets all of them.
-void measure_all(std::vector<Line>& lines, const ParallelArguments& arguments) {
-  const Activity measuring("measuring");
-  for (int repeat = 0; repeat < arguments.repeats; ++repeat) {
-    for (Line& line : lines) {
-      Trainer trainer(line.run);
-      line.all.push_back(measure_training(trainer, arguments.seconds));
-    }
-  }
-  for (Line& line : lines) std::ranges::sort(line.all, {}, &TrainingSpeed::steps_per_s);
-}
-
 // Against the same algorithm's first line.
 double speedup(const std::vector<Line>& lines, const Line& line) {
   const auto alone = std::ranges::find_if(
@@ -100,8 +108,6 @@ double speedup(const std::vector<Line>& lines, const Line& line) {
 void print_json(const std::vector<Line>& lines, const ParallelArguments& arguments) {
   Json rows = Json::array();
   for (const Line& line : lines) {
-    Json all = Json::array();
-    for (const TrainingSpeed& each : line.all) all.push_back(each.steps_per_s);
     rows.push_back({{"mode", line.mode.algo + ", " + line.mode.name},
                     {"algo", line.mode.algo},
                     {"backend", line.mode.backend},
@@ -109,15 +115,19 @@ void print_json(const std::vector<Line>& lines, const ParallelArguments& argumen
                     {"workers", line.mode.workers},
                     {"threads", line.mode.threads},
                     {"frames_per_s", line.median().steps_per_s},
-                    {"all_frames_per_s", all},
+                    {"all_frames_per_s", line.all_steps_per_s()},
                     {"iteration_s", line.median().update_s},
                     {"cores_used", line.median().cores},
                     {"speedup", speedup(lines, line)}});
   }
-  const Json whole = {{"env", lines[0].run.type.name}, {"n_steps", lines[0].run.n_steps},
-                      {"passes", arguments.passes},    {"seconds", arguments.seconds},
-                      {"repeats", arguments.repeats},  {"cpu", cpu_model()},
-                      {"cores", cpu_count()},          {"rows", rows}};
+  const Json whole = {{"env", lines[0].run.type.name},
+                      {"n_steps", lines[0].run.n_steps},
+                      {"passes", arguments.passes},
+                      {"seconds", arguments.measure.seconds},
+                      {"repeats", arguments.measure.repeats},
+                      {"cpu", cpu_model()},
+                      {"cores", cpu_count()},
+                      {"rows", rows}};
   display_data(whole.dump() + "\n");
 }
 
@@ -134,7 +144,7 @@ void print_table(const std::vector<Line>& lines, const ParallelArguments& argume
   }
   display(fmt::format("{}, {} envs x {} steps, {} over them, medians of {}, on {} x {}\n",
                       lines[0].run.type.name, arguments.num_envs, lines[0].run.n_steps,
-                      counted(arguments.passes, "epoch"), arguments.repeats, cpu_count(),
+                      counted(arguments.passes, "epoch"), arguments.measure.repeats, cpu_count(),
                       cpu_model()));
   display(text_table(rows, terminal_width(Stream::kOut)));
 }
@@ -142,14 +152,18 @@ void print_table(const std::vector<Line>& lines, const ParallelArguments& argume
 void bench_parallel(const Program& program, const ParallelArguments& arguments) {
   const Config recipe = load_run_config(program.registry, arguments.env, false, arguments.overrides,
                                         program.algorithms);
+  refuse_what_lines_differ_in(recipe);
+  const EnvType& type = env_of(program.registry, recipe);
   std::vector<Line> lines;
   for (const Mode& mode : modes(arguments)) {
+    if (!steps_in(type, mode.backend)) continue;
     const Config config = config_of(program, arguments, recipe, mode);
-    lines.push_back(
-        {mode, RunConfig(env_of(program.registry, config), config, program.algorithms)});
+    lines.emplace_back(mode, RunConfig(type, config, program.algorithms));
   }
-  measure_all(lines, arguments);
-  if (arguments.json) {
+  std::vector<MeasuredRun*> all(lines.size());
+  std::ranges::transform(lines, all.begin(), [](Line& line) { return &line; });
+  measure(all, arguments.measure);
+  if (arguments.measure.json) {
     print_json(lines, arguments);
   } else {
     print_table(lines, arguments);
@@ -171,11 +185,7 @@ void add_bench_parallel_command(Command& bench, Program& program) {
       .range(0, 1024);
   command.option("--passes", state->passes, "passes over the rows of an update (default 1)")
       .range(1, 1000);
-  command.option("--repeats", state->repeats, "measurements of each line (default 3)")
-      .range(1, 1000);
-  command.option("--seconds", state->seconds, "length of a measurement (default 5)")
-      .range(0.001, 86400.0);
-  command.flag("--json", state->json, "print one JSON object on stdout");
+  state->measure.add_to(command);
   command.action([&program, state] { bench_parallel(program, *state); });
 }
 

@@ -10,14 +10,12 @@
 #include "flotilla/cli/commands.h"
 #include "flotilla/cli/training_speed.h"
 #include "flotilla/command/env_arguments.h"
-#include "flotilla/core/activity.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/report/text_table.h"
 #include "flotilla/train/recipes.h"
-#include "flotilla/train/trainer.h"
 
 namespace flotilla {
 namespace {
@@ -26,23 +24,15 @@ struct ScalingArguments {
   std::string env, backend;
   std::vector<std::string> overrides;
   std::vector<int> num_envs = {1, 4, 8, 16};
-  int workers = 0, threads = 0, repeats = 3;
-  double seconds = 2;
+  int workers = 0, threads = 0;
   int64_t seed = 0;
-  bool json = false;
+  MeasureArguments measure;
 };
 
-// One line of the table.
-struct Line {
-  RunConfig run;
-  RunShape shape = {};
-  std::vector<TrainingSpeed> all = {};
+using Lines = std::vector<MeasuredRun>;
 
-  const TrainingSpeed& median() const { return all[(all.size() - 1) / 2]; }
-};
-
-Line line_of(const Program& program, const ScalingArguments& arguments, const Config& common,
-             int num_envs) {
+MeasuredRun line_of(const Program& program, const ScalingArguments& arguments, const Config& common,
+                    int num_envs) {
   Config config = common;
   const int most = std::ranges::max(arguments.num_envs);
   const int64_t rows = config.get_integer("n_steps") * most;
@@ -56,31 +46,16 @@ Line line_of(const Program& program, const ScalingArguments& arguments, const Co
   return {.run = RunConfig(env_of(program.registry, config), config, program.algorithms)};
 }
 
-// In turns, so that what else the machine does meets all of them.
-void measure_all(std::vector<Line>& lines, const ScalingArguments& arguments) {
-  const Activity measuring("measuring");
-  for (int repeat = 0; repeat < arguments.repeats; ++repeat) {
-    for (Line& line : lines) {
-      Trainer trainer(line.run);
-      line.all.push_back(measure_training(trainer, arguments.seconds));
-      line.shape = trainer.shape();
-    }
-  }
-  for (Line& line : lines) std::ranges::sort(line.all, {}, &TrainingSpeed::steps_per_s);
-}
-
-void print_json(const std::vector<Line>& lines, const ScalingArguments& arguments) {
+void print_json(const Lines& lines, const ScalingArguments& arguments) {
   Json table = Json::array();
-  for (const Line& line : lines) {
+  for (const MeasuredRun& line : lines) {
     const TrainingSpeed& median = line.median();
-    Json all = Json::array();
-    for (const TrainingSpeed& each : line.all) all.push_back(each.steps_per_s);
     table.push_back({{"num_envs", line.shape.num_envs},
                      {"n_steps", line.run.n_steps},
                      {"workers", line.shape.workers},
                      {"threads", line.shape.threads},
                      {"steps_per_s", median.steps_per_s},
-                     {"all_steps_per_s", all},
+                     {"all_steps_per_s", line.all_steps_per_s()},
                      {"speedup", median.steps_per_s / lines[0].median().steps_per_s},
                      {"cores_used", median.cores},
                      {"step", median.shares.step},
@@ -91,21 +66,21 @@ void print_json(const std::vector<Line>& lines, const ScalingArguments& argument
   }
   const Json whole = {{"env", lines[0].run.type.name},
                       {"backend", lines[0].shape.backend},
-                      {"seconds", arguments.seconds},
-                      {"repeats", arguments.repeats},
+                      {"seconds", arguments.measure.seconds},
+                      {"repeats", arguments.measure.repeats},
                       {"cpu", cpu_model()},
                       {"cores", cpu_count()},
                       {"lines", table}};
   display_data(whole.dump() + "\n");
 }
 
-void print_table(const std::vector<Line>& lines, const ScalingArguments& arguments) {
+void print_table(const Lines& lines, const ScalingArguments& arguments) {
   const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
   const bool processes = lines[0].shape.backend == "processes";
   std::vector<std::vector<std::string>> rows = {{"envs", processes ? "workers" : "threads",
                                                  "steps/s", "speed-up", "cores", "step", "infer",
                                                  "wait", "learn", "other"}};
-  for (const Line& line : lines) {
+  for (const MeasuredRun& line : lines) {
     const TrainingSpeed& median = line.median();
     const Shares& shares = median.shares;
     rows.push_back({std::to_string(line.shape.num_envs),
@@ -118,7 +93,7 @@ void print_table(const std::vector<Line>& lines, const ScalingArguments& argumen
   }
   display(fmt::format("{}, {} back end, {} rows an update, medians of {}, on {} x {}\n",
                       lines[0].run.type.name, lines[0].shape.backend,
-                      lines[0].run.n_steps * lines[0].run.vec.num_envs, arguments.repeats,
+                      lines[0].run.n_steps * lines[0].run.vec.num_envs, arguments.measure.repeats,
                       cpu_count(), cpu_model()));
   display(text_table(rows, terminal_width(Stream::kOut)));
 }
@@ -127,12 +102,14 @@ void bench_scaling(const Program& program, const ScalingArguments& arguments) {
   find_named(program.registry, arguments.env);  // it may be Python code
   const Config common = load_run_config(program.registry, arguments.env, true, arguments.overrides,
                                         program.algorithms);
-  std::vector<Line> lines;
+  Lines lines;
   for (const int num_envs : arguments.num_envs) {
     lines.push_back(line_of(program, arguments, common, num_envs));
   }
-  measure_all(lines, arguments);
-  if (arguments.json) {
+  std::vector<MeasuredRun*> all;
+  for (MeasuredRun& line : lines) all.push_back(&line);
+  measure(all, arguments.measure);
+  if (arguments.measure.json) {
     print_json(lines, arguments);
   } else {
     print_table(lines, arguments);
@@ -162,13 +139,9 @@ void add_bench_scaling_command(Command& bench, Program& program) {
       .range(0, 1024);
   command.option("--threads", state->threads, "threads of the learner; 0: one per CPU")
       .range(0, 1024);
-  command.option("--repeats", state->repeats, "measurements of each line (default 3)")
-      .range(1, 1000);
-  command.option("--seconds", state->seconds, "length of a measurement (default 2)")
-      .range(0.001, 86400.0);
   command.option("--seed", state->seed, "of everything that is drawn").range(int64_t{0}, INT64_MAX);
   add_python_option(command);
-  command.flag("--json", state->json, "print one JSON object on stdout");
+  state->measure.add_to(command);
   command.action([&program, state] { bench_scaling(program, *state); });
 }
 

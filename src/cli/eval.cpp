@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 #include <memory>
 
 #include "flotilla/cli/commands.h"
@@ -35,11 +36,19 @@ struct Played {
   std::optional<ConstantPlay> constant = {};
 };
 
-// "length=2" and "env.length=2" alike.
+// "length=2" and "env.length=2" alike, but not both.
 void apply(const std::vector<std::string>& overrides, Config& env_config) {
   constexpr std::string_view kPrefix = "env.";
+  std::map<std::string, std::string> given;  // names of keys, as they were written
   for (const std::string& each : overrides) {
-    env_config.apply_override(each.starts_with(kPrefix) ? each.substr(kPrefix.size()) : each);
+    const std::string setting = each.starts_with(kPrefix) ? each.substr(kPrefix.size()) : each;
+    env_config.apply_override(setting);
+    const std::string name = each.substr(0, each.find('='));
+    const Key& key = env_config.schema().at(setting.substr(0, setting.find('=')));
+    if (const auto first = given.emplace(key.name, name).first; first->second != name) {
+      throw Error(ErrorCode::kUsage, fmt::format("{} and {} are the same key: give one",
+                                                 in_quotes(first->second), in_quotes(name)));
+    }
   }
 }
 

@@ -74,13 +74,24 @@ void print_recipe(const Recipe& recipe) {
   for (std::string line; std::getline(lines, line);) display("  " + line + "\n");
 }
 
+// With the values of the recipe, where there is one, as what holds if nothing else is said.
+Schema keys_of(const Program& program, const std::string& name) {
+  const Config config = load_run_config(program.registry, name, false, {}, program.algorithms);
+  Schema schema = config.schema();
+  for (const Key& key : config.schema().keys()) {
+    if (config.is_loaded(key.name)) schema.set_default(key.name, config.input_text(key.name));
+  }
+  return schema;
+}
+
 // A name may be that of a recipe, of an environment, or of both.
-void print_one(const Registry& registry, const std::string& name, bool keys) {
+void print_one(const Program& program, const std::string& name, bool keys) {
+  const Registry& registry = program.registry;
   const Recipe* recipe = registry.find_recipe(name);
   const std::string env = recipe != nullptr ? env_name(*recipe) : name;
   const EnvType& type = find_named(registry, env);
   if (keys) {
-    display(RunConfig::schema(type).help(help_width()));
+    display(keys_of(program, name).help(help_width()));
     return;
   }
   print_env(type);
@@ -107,7 +118,7 @@ void add_list_command(Command& root, Program& program) {
     if (state->name.empty()) {
       print_all(program.registry);
     } else {
-      print_one(program.registry, state->name, state->keys);
+      print_one(program, state->name, state->keys);
     }
   });
 }

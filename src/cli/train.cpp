@@ -128,6 +128,10 @@ void print_begin(const Program& program, const Run& run) {
     say(fmt::format("the states of {} cannot be saved: a resumed run begins new episodes\n",
                     is_python_env(env) ? "Python environments" : "'" + env + "' environments"));
   }
+  if (const std::vector<std::string> keys = run.config().without_effect(); !keys.empty()) {
+    log::warn("without effect with backend=" + run.config().config.get_text("backend") + ": " +
+              join(keys, ", "));
+  }
   for (const Program::Remark& remark : program.remarks) {
     if (const std::string text = remark(run.config()); !text.empty()) log::warn(text);
   }
@@ -149,6 +153,14 @@ void train_shown(Run& run) {
   });
 }
 
+// Of a run that had trained before.
+std::string what_ended(const Run& run) {
+  const std::string by = run.ended_by();
+  if (run.stopped_early() || by == "callback") return "ended by " + by;
+  return fmt::format("{} is reached ({} of training; limits count from the run's beginning)", by,
+                     rough_time(run.trainer().progress().wall_s));
+}
+
 // One line, as --json promises.
 std::string on_one_line(const std::string& json) { return Json::parse(json).dump(); }
 
@@ -160,7 +172,8 @@ void train(const Program& program, const RunArguments& arguments, const std::str
     return open_run(program, arguments, out);
   }();
   if (run->was_finished()) {
-    say(fmt::format("'{}' is finished: {} steps\n", run->path(), run->trainer().progress().steps));
+    say(fmt::format("'{}' is finished: {} steps, {}\n", run->path(),
+                    run->trainer().progress().steps, what_ended(*run)));
     for (const std::string& change : run->changes()) say("without effect: " + change + "\n");
     if (json) {
       display_data(on_one_line(run->summary()) + "\n");
@@ -168,6 +181,7 @@ void train(const Program& program, const RunArguments& arguments, const std::str
     return;
   }
   print_begin(program, *run);
+  if (!run->ended_by().empty()) say("nothing is left to train: " + what_ended(*run) + "\n");
   train_shown(*run);
   announce_evaluation(*run);
   const std::string summary = run->finish();

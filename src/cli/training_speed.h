@@ -1,6 +1,10 @@
 // How fast a training runs: what `bench scaling` and `bench parallel` measure.
 #pragma once
 
+#include <vector>
+
+#include "flotilla/command/command.h"
+#include "flotilla/core/json.h"
 #include "flotilla/train/trainer.h"
 
 namespace flotilla {
@@ -12,10 +16,31 @@ struct Shares {
 
 struct TrainingSpeed {
   double steps_per_s = 0, update_s = 0, cores = 0;
+  double other_cores = 0;  // in use by other programs meanwhile; NaN: not known
   Shares shares;
 };
 
-// After one update, for about so many seconds. Throws Error(kInterrupted).
-TrainingSpeed measure_training(Trainer& trainer, double seconds);
+// A line of a table: a training, and how fast it was each time.
+struct MeasuredRun {
+  RunConfig run;
+  RunShape shape = {};
+  std::vector<TrainingSpeed> all = {};  // from slow to fast
+
+  const TrainingSpeed& median() const { return all[(all.size() - 1) / 2]; }
+  Json all_steps_per_s() const;
+};
+
+// What all such benchmarks are told.
+struct MeasureArguments {
+  int repeats = 3;
+  double seconds = 2;  // after one update, about so many
+  bool json = false;
+
+  void add_to(Command& command);
+};
+
+// In turns, so that what else the machine does meets all of them; says so where that is much.
+// Throws Error(kInterrupted).
+void measure(const std::vector<MeasuredRun*>& runs, const MeasureArguments& arguments);
 
 }  // namespace flotilla

@@ -154,6 +154,10 @@ void Command::show_when(const Option& option, std::function<bool()> shown) {
   shown_when_.emplace_back(option.option_, std::move(shown));
 }
 
+void Command::settings(std::function<bool(const std::string& key)> is_setting) {
+  is_setting_ = std::move(is_setting);
+}
+
 void Command::hide_options() const {
   for (const auto& [option, shown] : shown_when_) {
     if (!shown()) option->group("");  // to CLI11: hidden
@@ -188,7 +192,12 @@ std::string Command::unknown(int argc, char** argv) const {
   for (; at < argc && std::string_view(argv[at]) != "--"; ++at) {
     const std::string name = std::string(argv[at]).substr(0, std::string_view(argv[at]).find('='));
     if (name.starts_with("--") && std::ranges::count(options, name) == 0) {
-      return fmt::format("unknown option '{}'{}", name, did_you_mean(name, options));
+      std::string key = name.substr(2);
+      std::ranges::replace(key, '-', '_');
+      const bool is_setting = command->is_setting_ && command->is_setting_(key);
+      return fmt::format("unknown option '{}'{}", name,
+                         is_setting ? "; as a setting, without dashes: " + key + "=VALUE"
+                                    : did_you_mean(name, options));
     }
   }
   return "";

@@ -73,6 +73,8 @@ class Command {
   // Leaves the option out of --help where `shown`, asked once the arguments are read, says no. It
   // can be given all the same.
   void show_when(const Option& option, std::function<bool()> shown);
+  // The command takes key=value settings, and these are keys: who writes one as an option is told.
+  void settings(std::function<bool(const std::string& key)> is_setting);
 
   // What the command does.
   void action(std::function<void()> action);
@@ -91,6 +93,7 @@ class Command {
   CLI::App* app_;
   std::vector<std::unique_ptr<Command>> children_;
   std::vector<std::pair<CLI::Option*, std::function<bool()>>> shown_when_;
+  std::function<bool(const std::string&)> is_setting_;
 };
 
 }  // namespace flotilla

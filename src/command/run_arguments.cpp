@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "flotilla/command/env_arguments.h"
@@ -32,6 +33,21 @@ Schema flag_schema(RunArguments::For purpose, const Algorithms& algorithms) {
 
 bool is_assignment(const std::string& text) { return text.find('=') != std::string::npos; }
 
+[[noreturn]] void contradict(const std::string& setting, const std::string& value) {
+  throw Error(ErrorCode::kUsage,
+              fmt::format("{} and an option that makes it {} contradict each other: give one",
+                          setting, value));
+}
+
+// What key=value settings say, options must not change.
+void require_kept(const Config& settings, const Config& now) {
+  for (const Key& key : now.schema().keys()) {
+    if (!settings.is_overridden(key.name)) continue;
+    const std::string given = settings.text(key.name), made = now.text(key.name);
+    if (made != given) contradict(key.name + "=" + given, made);
+  }
+}
+
 }  // namespace
 
 RunArguments::RunArguments(For purpose, const Program& program)
@@ -55,6 +71,13 @@ void RunArguments::add_to(Command& command, const Program& program) {
   add_python_option(command);
   for (size_t i = 0; i < program.run_options.size(); ++i) add_domain_option(command, program, i);
   if (purpose_ != For::kTraining) return;
+  command.settings([&program](const std::string& key) {
+    EnvType any;
+    any.name = "any";
+    return std::ranges::any_of(program.algorithms.names(), [&](const std::string& algo) {
+      return RunConfig::schema(any, program.algorithms.find(algo)).find(key) != nullptr;
+    });
+  });
   command.option("--duration", duration_, "wall time to train for: 90s, 10m, 2h");
   command.option("--resume", resume_, "directory of a run to resume")
       .check([](const std::string& path) {  // an unset variable of a script must not train anew
@@ -101,10 +124,16 @@ Config RunArguments::config(const Program& program, bool plain) const {
   }
   if (from_step_) throw Error(ErrorCode::kUsage, "--from-step needs --resume");
   admit();
-  std::vector<std::string> overrides = overrides_;
+  std::vector<std::string> overrides;
   for (const auto& [name, value] : flags_.given()) {  // on which other keys depend
-    if (name == "algo" || name == "init") overrides.push_back(name + "=" + value);
+    if (name != "algo" && name != "init") continue;
+    overrides.push_back(name + "=" + value);
+    for (const std::string& setting : overrides_) {
+      if (setting.starts_with(name + "=") && setting != overrides.back())
+        contradict(setting, value);
+    }
   }
+  overrides.insert(overrides.end(), overrides_.begin(), overrides_.end());
   Config config = load_run_config(program.registry, what_, plain, overrides, program.algorithms);
   apply_options(program, config, true);
   return config;
@@ -126,16 +155,19 @@ void RunArguments::adjust(const Program& program, Config& config) const {
 }
 
 void RunArguments::apply_options(const Program& program, Config& config, bool is_new) const {
-  bool steps = false, other_limit = !duration_.empty();
+  const Config settings = config;
+  bool other_limit = !duration_.empty();
   for (const auto& [name, value] : flags_.given()) {
     config.apply_override(name + "=" + value);
-    steps |= name == "total_timesteps";
     other_limit |= name == "episodes" || name == "iterations";
     if (name != "device") continue;
     for (const std::string& key : program.device_keys) {
-      if (config.schema().find(key) != nullptr) config.set(key, value);
+      const bool has = config.schema().find(key) != nullptr;
+      if (has && !config.is_overridden(key)) config.set(key, value);
     }
   }
+  if (!duration_.empty()) config.set("duration_s", fmt::to_string(parse_duration(duration_)));
+  require_kept(settings, config);
   for (const auto& [index, text] : domain_options_) {
     const RunOption& option = program.run_options[index];
     option.apply(config, text);
@@ -144,9 +176,8 @@ void RunArguments::apply_options(const Program& program, Config& config, bool is
       config.set(then->key, then->value(config));
     }
   }
-  if (!duration_.empty()) config.set("duration_s", fmt::to_string(parse_duration(duration_)));
   // Asking for episodes or a duration means: not the recipe's number of steps.
-  if (other_limit && !steps) config.set("total_timesteps", "0");
+  if (other_limit && !config.is_overridden("total_timesteps")) config.set("total_timesteps", "0");
 }
 
 double parse_duration(const std::string& text) {

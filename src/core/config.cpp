@@ -386,6 +386,11 @@ void Config::load_yaml_file(const std::string& path) {
 
 std::string Config::text(std::string_view name) const { return yaml_scalar(value(name)); }
 
+std::string Config::input_text(std::string_view name) const {
+  const auto* words = std::get_if<std::string>(&value(name));
+  return words != nullptr ? *words : text(name);
+}
+
 std::string Config::to_yaml() const {
   // Keys of one group stand together, where the first of them stands in the schema.
   std::vector<const Key*> rest;

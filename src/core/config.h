@@ -115,6 +115,8 @@ class Config {
 
   // The value of a key of any type, as to_yaml() writes it.
   std::string text(std::string_view name) const;
+  // The same as set() takes it: a text without quotes.
+  std::string input_text(std::string_view name) const;
 
   // The values of the keys under `prefix` as a config of its own, whose schema was included there.
   Config part(const std::string& prefix, const Schema& schema) const;

@@ -29,8 +29,10 @@ Error::Context context_of(const FailureReport& r) {
 }
 
 std::string summary(const FailureReport& r) {
-  if (r.env < 0) return fmt::format("a worker of '{}' failed: {}", r.env_name, r.cause);
-  return fmt::format("env {} of '{}' failed in {}: {}", r.env, r.env_name, r.phase, r.cause);
+  const std::string purpose = r.purpose.empty() ? "" : r.purpose + ": ";
+  if (r.env < 0) return fmt::format("{}a worker of '{}' failed: {}", purpose, r.env_name, r.cause);
+  return fmt::format("{}env {} of '{}' failed in {}: {}", purpose, r.env, r.env_name, r.phase,
+                     r.cause);
 }
 
 [[noreturn]] void not_a_bundle(const std::string& path, const std::string& why) {

@@ -11,6 +11,7 @@
 namespace flotilla {
 
 struct FailureReport {
+  std::string purpose;  // of the batch of envs, or ""
   std::string env_name;
   int env = -1;       // its number; -1: a worker died while it was in no env
   uint64_t seed = 0;  // of the run

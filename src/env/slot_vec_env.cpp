@@ -179,7 +179,8 @@ void SlotVecEnv::collect_notes(const Request& request) {
 }
 
 void SlotVecEnv::report(int env, const FailureNote& note, const std::string& cause, bool repeated) {
-  FailureReport failure{.env_name = title_,
+  FailureReport failure{.purpose = options_.purpose,
+                        .env_name = title_,
                         .env = env < 0 ? env : first_env() + env,
                         .seed = seed_,
                         .episode = note.episode,

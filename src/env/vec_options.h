@@ -35,7 +35,8 @@ struct VecOptions {
   // With what worker processes are spawned: a program, found as a shell would, and its first
   // arguments, behind which those of run_if_worker() follow. Empty: this program.
   std::vector<std::string> worker_command;
-  int time_limit = 0;  // replaces the env's own when positive
+  int time_limit = 0;   // replaces the env's own when positive
+  std::string purpose;  // which messages of failures begin with; "": none
 
   OnFailure on_failure = OnFailure::kStop;
   int restart_budget = 100;     // restarts over the life of the VecEnv

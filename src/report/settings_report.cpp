@@ -57,6 +57,22 @@ Difference values_of(const std::string& key, const std::vector<RunData>& runs) {
   return difference;
 }
 
+// Not where it follows from another difference, or from none: settings of an algorithm that not all
+// of the runs have, and of actors where there are none.
+bool matters(const std::string& key, const std::vector<RunData>& runs) {
+  const std::string section = key.substr(0, key.find('.'));
+  const auto runs_with = [&runs](const char* name, const std::string& value) {
+    return std::ranges::count_if(runs, [&](const RunData& run) {
+      return !run.settings.empty() && value_in(run.settings, name) == value;
+    });
+  };
+  if (section == "async") return runs_with("backend", "actors") > 0;
+  const auto known =
+      std::ranges::count_if(runs, [](const RunData& run) { return !run.settings.empty(); });
+  const auto learned_by = runs_with("algo", section);
+  return learned_by == 0 || learned_by == known;
+}
+
 }  // namespace
 
 Settings in_present_names(const Settings& settings) {
@@ -84,7 +100,7 @@ SettingsReport compare_settings(const std::vector<RunData>& runs) {
     Difference difference = values_of(key, runs);
     if (difference.values.size() == 1) {
       ++report.equal;
-    } else {
+    } else if (matters(key, runs)) {
       (execution.contains(key) ? report.execution : report.semantic)
           .push_back(std::move(difference));
     }

@@ -57,6 +57,7 @@ VecOptions vec_options_for(const EnvType& type, int num_envs, const VecOptions& 
   if (of_threads && !type.batched) options.backend = Backend::kSerial;
   if (type.worker_command) options.backend = Backend::kProcesses;
   if (run.on_failure == OnFailure::kDrop) options.on_failure = OnFailure::kRestart;
+  options.purpose = "evaluation";
   options.num_envs = num_envs;
   options.replicas = 1;
   options.groups = 1;

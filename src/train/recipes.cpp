@@ -47,6 +47,17 @@ std::string algo_in(const std::string& yaml, const std::string& origin) {
   });
 }
 
+// Whether it has settings of this algorithm.
+bool has_section(const std::string& yaml, const std::string& origin, const std::string& algo) {
+  return !look_into(yaml, origin, [&algo](const YAML::Node& root) {
+            for (const auto& entry : root) {
+              const auto key = entry.first.as<std::string>();
+              if (key == algo || key.starts_with(algo + ".")) return key;
+            }
+            return std::string();
+          }).empty();
+}
+
 // The last of these that is of this key, or "".
 std::string value_among(const std::vector<std::string>& overrides, const std::string& key) {
   std::string value;
@@ -79,13 +90,29 @@ class Sources {
   }
 
   Config from_yaml(const std::string& yaml, const std::string& origin) const {
-    Config config =
-        with_keys(find_env(registry_, env_name_in(yaml, origin), origin), algo_in(yaml, origin));
+    const std::string env = env_name_in(yaml, origin), algo = algo_in(yaml, origin);
+    Config config = with_keys(find_env(registry_, env, origin), algo);
+    if (config.get_text("algo") != algo && has_section(yaml, origin, algo)) {
+      throw Error(ErrorCode::kUsage, origin + " has settings of " + algo + ", which " + algo_ +
+                                         " does not know: " + other_way(env));
+    }
     config.load_yaml_text(yaml, origin);
     return config;
   }
 
  private:
+  // To the algorithm that is wanted, on this environment.
+  std::string other_way(const std::string& env) const {
+    std::vector<std::string> names;
+    for (const Recipe& each : registry_.recipes()) {
+      const bool fits = env_name(each) == env && algo_in(each.yaml, each.name + ".yaml") == algo_;
+      if (fits) names.push_back("'" + each.name + "'");
+    }
+    if (!names.empty()) return "train " + join(names, " or ");
+    return "no recipe trains '" + env + "' with it; give a YAML file with env, algo: " + algo_ +
+           " and its settings";
+  }
+
   // Which environment and which algorithm it is say which keys there are.
   Config with_keys(const EnvType& type, const std::string& algo) const {
     const Algorithm& algorithm = algorithms_.find(algo_.empty() ? algo : algo_);
@@ -102,8 +129,7 @@ class Sources {
 void adopt_network(const PolicyFile& file, Config& config) {
   const Config network = network_config(file);
   for (const Key& key : network.schema().keys()) {
-    const bool is_text = std::holds_alternative<std::string>(key.default_value);
-    config.set("net." + key.name, is_text ? network.get_text(key.name) : network.text(key.name));
+    config.set("net." + key.name, network.input_text(key.name));
   }
 }
 

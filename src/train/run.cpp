@@ -394,6 +394,7 @@ std::string Run::finish() {
     try {
       evaluation_ = trainer_->evaluate();
     } catch (const Error& error) {
+      if (error.code() == ErrorCode::kEnvironment) tell_what_is_kept(error);
       if (error.code() != ErrorCode::kInterrupted) throw;
       stop_interrupted();
     }
@@ -406,6 +407,17 @@ std::string Run::finish() {
   } catch (const std::exception& error) {
     fail(error);
   }
+}
+
+// The evaluation failed, but what was trained is there.
+void Run::tell_what_is_kept(const Error& error) {
+  wait_for_checkpoint();
+  throw Error(
+      error.code(),
+      fmt::format("{}; training is done and its policy is in checkpoint step_{}: evaluate it "
+                  "with --resume {}, or end the run without that by eval.episodes=0 besides",
+                  error.what(), saved_step_, path()),
+      error.context());
 }
 
 std::string Run::summary() const { return directory_.read(kSummary, kLargestSummary); }

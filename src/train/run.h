@@ -98,6 +98,7 @@ class Run {
   void checkpoint(bool sync);
   void wait_for_checkpoint();
   [[noreturn]] void stop_interrupted();
+  [[noreturn]] void tell_what_is_kept(const Error& error);
   [[noreturn]] void fail(const std::exception& exception) const;
   void record(const std::string& event) const;
 

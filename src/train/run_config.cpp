@@ -133,6 +133,21 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
   }
 }
 
+std::vector<std::string> RunConfig::without_effect() const {
+  const bool processes = vec.backend == Backend::kProcesses;
+  const auto means_something = [&](const std::string& key) {
+    if (key == "workers" || key == "start_method" || key == "start_timeout_s") return processes;
+    if (key == "groups") return !asynchronous();
+    if (key == "async.lag") return asynchronous() && async.fixed;
+    return asynchronous() || !(key == "actors" || key.starts_with("async."));
+  };
+  std::vector<std::string> keys;
+  for (const Key& key : config.schema().keys()) {
+    if (config.is_overridden(key.name) && !means_something(key.name)) keys.push_back(key.name);
+  }
+  return keys;
+}
+
 void keep_crashes_inside(Config& config, const std::string& path) {
   const std::string folder = config.get_text("crash_dir");
   if (folder.empty() || folder == kDefaultCrashDir) return;

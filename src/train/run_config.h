@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "flotilla/algo/algorithms.h"
 #include "flotilla/core/config.h"
@@ -57,6 +58,8 @@ struct RunConfig {
   static Schema vec_schema();  // of VecOptions, with the defaults of runs
   static constexpr int64_t kSteps = 1'000'000;
 
+  // Keys that were given on the command line and mean nothing to this back end.
+  std::vector<std::string> without_effect() const;
   // Whether actors run ahead of the learner.
   bool asynchronous() const { return vec.backend == Backend::kActors; }
 };

@@ -202,6 +202,10 @@ class Help(CliTest):
                                                 "ppo.learning_rate_schedule", "eval.episodes"})
         self.assertIn("env.cols", keys)
         self.expect_error(["list", "--keys"], 2, "--keys requires name")
+        text = self.run_cli("list", "cartpole-appo", "--keys").stdout
+        self.assertIn("  appo.gamma", text)
+        self.assertNotIn("  ppo.", text)
+        self.assertRegex(text, r"(?m)^  backend +one of .*; default actors$")
 
     def test_list_is_quick(self):
         seconds = []
@@ -601,6 +605,13 @@ class Bench(CliTest):
             alone = next(each for each in table["rows"] if each["algo"] == row["algo"])
             self.assertAlmostEqual(row["speedup"], row["frames_per_s"] / alone["frames_per_s"], places=9)
         self.assertIn("speed-up", self.run_cli(*command).stdout)
+        for setting, instead in (("ppo.n_epochs=2", "ppo.n_epochs: bench parallel sets it for every line; use --passes"),
+                                 ("n_envs=3", "num_envs: bench parallel sets it for every line; use --num-envs"),
+                                 ("backend=serial", "backend: bench parallel sets it for every line; each has its own")):
+            self.expect_error(["bench", "parallel", "cartpole", setting], 2, instead)
+        table = json.loads(self.run_cli("bench", "parallel", "dvrp", *SMALLER["dvrp"], "--seconds", "0.001", "--repeats",
+                                        "1", "--n-envs", "2", "n_steps=4", "--json").stdout)
+        self.assertEqual([row["backend"] for row in table["rows"]], ["serial", "threads"])
 
     def test_bench_scaling(self):
         command = ["bench", "scaling", "cartpole", "--n-envs", "1,4", "--seconds", "0.01", "--repeats",
@@ -1065,9 +1076,8 @@ class Train(TrainTest):
             with self.subTest(setting=setting):
                 self.assertNotEqual(self.train("cartpole", *base, setting)["params_sha256"],
                                     expected)
-        # An option wins over key=value, which wins over the recipe.
-        both = self.train("cartpole", "num_envs=16", "--num-envs", 8, "--steps", 1)
-        self.assertEqual(both["num_envs"], 8)
+        # Both win over the recipe.
+        self.assertEqual(self.train("cartpole", "--num-envs", 8, "--steps", 1)["num_envs"], 8)
         self.assertEqual(self.train("cartpole", "num_envs=16", "--steps", 1)["num_envs"], 16)
 
     def test_every_env_trains(self):
@@ -1186,6 +1196,51 @@ class TrainRefusals(TrainTest):
                     "env.name: expected one of cartpole, got 'pendulum'")
         self.refuse("cartpole", ["--config", "x"],
                     "unknown option '--config'")
+        self.refuse("cartpole", ["--n-steps", 8],
+                    "unknown option '--n-steps'; as a setting, without dashes: n_steps=VALUE")
+        self.refuse("cartpole", ["--lr=1e-3"],
+                    "unknown option '--lr'; as a setting, without dashes: lr=VALUE")
+
+    def test_an_algorithm_that_a_recipe_is_not_for(self):
+        for arguments in (["algo=appo"], ["--algo", "appo"]):
+            self.refuse("cartpole", arguments, "cartpole.yaml has settings of ppo, which appo does not know: "
+                                               "train 'cartpole-appo'")
+        self.refuse("pendulum", ["algo=impala"],
+                    "pendulum.yaml has settings of ppo, which impala does not know: no recipe trains 'pendulum' "
+                    "with it; give a YAML file with env, algo: impala and its settings")
+
+    def test_options_and_settings_that_contradict_each_other(self):
+        for option, setting, message in (
+                (["--seed", 1], "seed=2", "seed=2 and an option that makes it 1"),
+                (["--algo", "appo"], "algo=ppo", "algo=ppo and an option that makes it appo"),
+                (["--duration", "2s"], "duration_s=3", "duration_s=3.0 and an option that makes it 2.0"),
+                (["--backend", "serial"], "backend=threads", "backend=threads and an option that makes it serial")):
+            self.refuse("cartpole", [*option, setting], f"{message} contradict each other: give one")
+        self.refuse("cartpole", ["--steps", 5, "steps=6"], "'steps' and 'total_timesteps' are the same key: give one")
+        self.assertEqual(self.train("cartpole", "--seed", 3, "seed=3", "--steps", 1)["seed"], 3)
+
+    def test_settings_without_effect_are_named(self):
+        for arguments, keys in ((["--actors", 2, "--workers", 2], "backend=threads: workers, actors"),
+                                (["async.lag=2", "--backend", "processes", "--workers", 2],
+                                 "backend=processes: async.lag")):
+            result = self.run_cli(*self.train_args("cartpole", "--steps", 1, *arguments))
+            self.assertIn(f"without effect with {keys}\n", result.stderr)
+        for arguments, keys in (([], ""), (["async.lag=3"], "async.lag"), (["--groups", 1], "groups"),
+                                (["async.lag=3", "async.schedule=fixed"], "")):
+            result = self.run_cli(*self.train_args("cartpole-appo", "--steps", 1, *arguments))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual("without effect" in result.stderr, bool(keys), result.stderr)
+            self.assertIn(keys, result.stderr)
+
+    def test_both_names_of_a_key_for_an_evaluation(self):
+        self.train("cartpole", "--steps", 1)
+        self.expect_error(["eval", "runs/1", "force=1", "env.force=2"], 2,
+                          "'force' and 'env.force' are the same key: give one")
+        self.assertEqual(self.run_cli("eval", "runs/1", "force=1", "force=2", "--episodes", 1).returncode, 0)
+
+    def test_a_limit_and_a_duration_hold_both(self):
+        summary = self.train("cartpole", "total_timesteps=2000", "--duration", "1h")
+        self.assertEqual(summary["steps"], 2048)
 
     def test_sizes_that_contradict_each_other(self):
         hidden = "net.hidden: expected 1 to 16 widths from 1 to 1024, such as 64,64; got"
@@ -1321,6 +1376,17 @@ class TrainFailures(TrainTest):
                                          "env.fault_probability=0.0005", "--on-env-failure", policy,
                                          "--restart-budget", 100000, "--steps", 20000, *layout)
                     self.assertEqual((summary["steps"], summary["eval"]["episodes"]), (24576, 100))
+
+    def test_an_evaluation_that_fails_leaves_the_policy(self):
+        result = self.run_cli(*self.train_args("faulty", "env.fault=throw", "env.fault_step=50", "--steps", 1024,
+                                               "n_steps=16", "--num-envs", 64))
+        self.assertEqual((result.returncode, result.stdout), (3, ""))
+        self.assertRegex(result.stderr.splitlines()[-1],
+                         r"\Aflotilla: evaluation: env \d+ of 'faulty' failed in step: .*; training is done and its "
+                         r"policy is in checkpoint step_1024: evaluate it with --resume runs/1, or end the run")
+        done = self.run_cli("train", "--resume", "runs/1", "eval.episodes=0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("nothing is left to train: total_timesteps is reached", done.stderr)
 
     def test_a_worker_killed_from_outside_changes_nothing(self):
         arguments = ["--steps", 300000, "--num-envs", 32, "--backend", "processes", "--workers", 2,

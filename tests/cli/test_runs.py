@@ -185,7 +185,11 @@ class Resume(RunTest):
     def test_settings_for_a_finished_run_are_said_to_have_no_effect(self):
         self.train()
         done = self.call("train", "--resume", self.run, "ppo.lr=0.01")
-        self.assertRegex(done.stderr, r"is finished: 2048 steps\nwithout effect: ppo.learning_rate: \S+ -> 0.01\n")
+        self.assertRegex(done.stderr, r"is finished: 2048 steps, total_timesteps is reached \(.* of training; limits "
+                                      r"count from the run's beginning\)\nwithout effect: "
+                                      r"ppo.learning_rate: \S+ -> 0.01\n")
+        done = self.call("train", "--resume", self.run, "--duration", "0.001s")
+        self.assertIn("is finished: 2048 steps, duration_s is reached", done.stderr)
 
     def test_changed_settings_are_recorded(self):
         self.train()

@@ -437,15 +437,11 @@ std::unique_ptr<InputReader> make() {
 }
 
 const std::map<std::string, std::unique_ptr<InputReader> (*)(), std::less<>> kReaders = {
-    {"bundle", make<BundleInput>},
-    {"csv", make<CsvInput>},
-    {"events", make_events_reader},
-    {"gzip", make<GzipInput>},
-    {"instance", make_instance_reader},
-    {"policy", make<PolicyInput>},
-    {"safetensors", make<SafetensorsInput>},
-    {"serial", make<SerialInput>},
-    {"state", make_state_reader},
+    {"actors", make_actors_reader}, {"bundle", make<BundleInput>},
+    {"csv", make<CsvInput>},        {"events", make_events_reader},
+    {"gzip", make<GzipInput>},      {"instance", make_instance_reader},
+    {"policy", make<PolicyInput>},  {"safetensors", make<SafetensorsInput>},
+    {"serial", make<SerialInput>},  {"state", make_state_reader},
     {"yaml", make<YamlInput>}};
 
 }  // namespace

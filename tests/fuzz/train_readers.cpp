@@ -119,10 +119,12 @@ class EventsInput final : public InputReader {
   std::string path_;
 };
 
-// state.json, and what is in it of a trainer; as it is and with the checksum that belongs to it.
+// state.json, and what is in it of a trainer, with which it goes on; as it is and with the checksum
+// that belongs to it.
 class StateInput final : public InputReader {
  public:
-  StateInput() : run_(config()), trainer_(run_) {
+  explicit StateInput(const std::vector<std::string>& settings)
+      : run_(config(settings)), trainer_(run_) {
     for (int i = 0; i < 3; ++i) trainer_.iterate();
   }
 
@@ -183,11 +185,12 @@ class StateInput final : public InputReader {
   }
 
  private:
-  static RunConfig config() {
-    const Config config = load_run_config(
-        test::shipped(), "cartpole", true,
-        {"num_envs=2", "horizon=16", "net.hidden=4", "backend=serial", "threads=1",
-         "net.normalise_obs=true", "normalise_reward=true", "ppo.minibatches=1", "ppo.epochs=1"});
+  static RunConfig config(std::vector<std::string> settings) {
+    for (const char* each : {"num_envs=2", "horizon=16", "net.hidden=4", "threads=1",
+                             "net.normalise_obs=true", "normalise_reward=true"}) {
+      settings.emplace_back(each);
+    }
+    const Config config = load_run_config(test::shipped(), "cartpole", true, settings);
     return RunConfig(test::shipped().find("cartpole"), config);
   }
 
@@ -214,6 +217,19 @@ class StateInput final : public InputReader {
     const std::vector<std::byte> saved = save();
     load(saved);
     require(save() == saved, "saved and loaded again, the run differs");
+    go_on();
+  }
+
+  // What was loaded may be nonsense to learn from, which is then said.
+  void go_on() {
+    try {
+      trainer_.iterate();
+    } catch (const Error& error) {
+      const bool known =
+          error.code() == ErrorCode::kNumeric || error.code() == ErrorCode::kEnvironment;
+      require(known, "training goes on with an error of another code");
+      check_message(error.what());
+    }
   }
 
   void load(const std::vector<std::byte>& bytes) {
@@ -234,6 +250,14 @@ class StateInput final : public InputReader {
 }  // namespace
 
 std::unique_ptr<InputReader> make_events_reader() { return std::make_unique<EventsInput>(); }
-std::unique_ptr<InputReader> make_state_reader() { return std::make_unique<StateInput>(); }
+std::unique_ptr<InputReader> make_state_reader() {
+  return std::make_unique<StateInput>(
+      std::vector<std::string>{"backend=serial", "ppo.minibatches=1", "ppo.epochs=1"});
+}
+std::unique_ptr<InputReader> make_actors_reader() {
+  return std::make_unique<StateInput>(
+      std::vector<std::string>{"algo=appo", "backend=actors", "actors=2", "async.schedule=fixed",
+                               "appo.minibatches=1", "appo.n_epochs=1"});
+}
 
 }  // namespace flotilla::fuzz

@@ -9,5 +9,6 @@ namespace flotilla::fuzz {
 
 std::unique_ptr<InputReader> make_events_reader();
 std::unique_ptr<InputReader> make_state_reader();
+std::unique_ptr<InputReader> make_actors_reader();  // a state with rollouts in it
 
 }  // namespace flotilla::fuzz

@@ -56,7 +56,7 @@ class TorchActing {
 
   static void copy_out(const Array& from, const Part& part, float* to) {
     if (to == nullptr) return;
-    const Array here = from.contiguous();
+    const Array here = from.to(at::kFloat).contiguous();
     std::memcpy(to + part.row, here.data_ptr<float>() + part.first,
                 static_cast<size_t>(part.size) * sizeof(float));
   }
@@ -77,7 +77,7 @@ class TorchActing {
     Array latent = at::zeros({tile(), static_cast<int64_t>(dims)}, at::kLong);
     for (size_t d = 0; d < dims; ++d) {
       const auto count = static_cast<size_t>(spec_.action.choices[d]);
-      const Array p = choices[d].probabilities(epsilon);
+      const Array p = choices[d].probabilities(epsilon).to(at::kFloat);
       const float* table = p.data_ptr<float>();
       for (int i = part.first; i < part.first + part.size; ++i) {
         const std::span<const float> row(table + static_cast<size_t>(i) * count, count);
@@ -124,12 +124,16 @@ class TorchActing {
   void choose_actions(const ActRows& rows, const Draw& draw, const Part& part,
                       const Heads& heads) const {
     Array logprob;
+    const Array outputs = precise(heads.actor, network_.flat().device());
     if (spec_.action.is_box()) {
       const Array log_std = network_.leaf("log_std").to(at::kCPU);
       const Array latent = draw_box(heads.actor, log_std, rows, draw, part);
-      if (rows.logprob != nullptr) logprob = gaussian_logprob(spec_, heads.actor, log_std, latent);
+      if (rows.logprob != nullptr) {
+        const Array precise_log_std = precise(log_std, network_.flat().device());
+        logprob = gaussian_logprob(spec_, outputs, precise_log_std, latent);
+      }
     } else {
-      const auto choices = choices_of(spec_.action, heads.actor, open_of(rows, part));
+      const auto choices = choices_of(spec_.action, outputs, open_of(rows, part));
       const Array latent = draw_choices(choices, rows, draw, part);
       if (rows.logprob != nullptr) {
         logprob = choices_logprob(choices, latent, Epsilon(static_cast<double>(draw.epsilon)));

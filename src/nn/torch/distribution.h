@@ -1,5 +1,7 @@
 // Distributions of actions as differentiable expressions over a batch of rows. Acting and learning
-// use the same ones, so that a ratio of probabilities starts at one.
+// use the same ones, so that a ratio of probabilities starts at one. With a network on a GPU the
+// CPU draws and the GPU learns, and their exp and log round differently: there both compute in
+// double (precise()).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,6 +16,11 @@
 namespace flotilla::torch_nn {
 
 using Array = at::Tensor;
+
+// As the distributions take the outputs of a network that lies on `device`.
+inline Array precise(const Array& outputs, const at::Device& device) {
+  return device.is_cuda() ? outputs.to(at::kDouble) : outputs;
+}
 
 // What learning asks of the actions taken: one number per row.
 struct Terms {
@@ -116,8 +123,9 @@ inline Array squash_log_slope(const ActionSpace& space, const Array& sample) {
 }
 
 inline Array gaussian_logprob(const NetworkSpec& spec, const Array& mean, const Array& log_std,
-                              const Array& sample) {
+                              const Array& latent) {
   const double half_log_2pi = 0.5 * std::log(2 * std::numbers::pi);
+  const Array sample = latent.to(mean.scalar_type());
   const Array z = (sample - mean) * log_std.neg().exp();
   const Array sum = (z.square() * -0.5 - log_std - half_log_2pi).sum(1);
   return spec.squash ? sum - squash_log_slope(spec.action, sample) : sum;
@@ -132,11 +140,12 @@ inline Array gaussian_entropy(const Array& log_std, int64_t rows) {
 inline Terms action_terms(const NetworkSpec& spec, const Array& outputs, const Array& log_std,
                           const Array& open, const Array& latent, const Epsilon& epsilon) {
   if (spec.action.is_box()) {
-    return {gaussian_logprob(spec, outputs, log_std, latent),
-            gaussian_entropy(log_std, outputs.size(0))};
+    return {gaussian_logprob(spec, outputs, log_std, latent).to(at::kFloat),
+            gaussian_entropy(log_std, outputs.size(0)).to(at::kFloat)};
   }
   const std::vector<Choices> choices = choices_of(spec.action, outputs, open);
-  return {choices_logprob(choices, latent, epsilon), choices_entropy(choices)};
+  return {choices_logprob(choices, latent, epsilon).to(at::kFloat),
+          choices_entropy(choices).to(at::kFloat)};
 }
 
 }  // namespace flotilla::torch_nn

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "flotilla/nn/torch/host_batch.h"
@@ -66,7 +67,7 @@ class TileForward {
   struct Pass {
     Recording recording;
     Array outputs;
-    bool rehearsed = false;
+    std::thread::id rehearsed_by;
   };
 
   static void put(HostObs& host, size_t slot_row, const std::byte* obs, const Part& part) {
@@ -104,7 +105,8 @@ class TileForward {
     }
   }
 
-  // The first run is the rehearsal of the recording, the second one records it.
+  // The first run is the rehearsal of the recording, the second one records it; another thread
+  // rehearses, too, for what the libraries set up for a thread cannot be set up in a recording.
   void run(Pass& pass, bool actor, bool value) const {
     const auto work = [&] {
       const Heads heads = network_.forward(obs_, actor, value);
@@ -113,13 +115,15 @@ class TileForward {
       if (value) columns.push_back(heads.value.unsqueeze(1));
       pass.outputs = at::cat(columns, 1);
     };
-    if (pass.rehearsed) {
-      if (!pass.recording.made()) pass.recording.record(work);
-      pass.recording.replay();
-    } else {
+    if (pass.recording.made()) return pass.recording.replay();
+    const bool is_first = pass.rehearsed_by == std::thread::id();
+    if (pass.rehearsed_by != std::this_thread::get_id()) {
       Recording::rehearse(work);
-      pass.rehearsed = true;
+      pass.rehearsed_by = std::this_thread::get_id();
     }
+    if (is_first) return;
+    pass.recording.record(work);
+    pass.recording.replay();
   }
 
   const NetworkSpec& spec_;

@@ -48,6 +48,8 @@ inline at::Device device_of(const std::string& name) {
                 "device cuda: libtorch " TORCH_VERSION " finds no CUDA here; use device=cpu");
   }
   at::globalContext().setDeterministicCuDNN(true);  // the same gradients again, 2 % slower
+  // Convolutions of floats have factors of floats; who wants fewer bits asks for bf16.
+  at::globalContext().setAllowTF32CuDNN(false);
   return {at::kCUDA, 0};
 }
 

@@ -292,9 +292,10 @@ TorchPolicy::Outputs TorchPolicy::outputs(const Batch& batch, Nets nets,
   const torch_nn::Heads heads = network_.forward(batch.obs, actor, critic);
   Outputs outputs;
   if (actor) {
-    const Array log_std = spec_.action.is_box() ? network_.leaf("log_std") : Array();
-    const torch_nn::Terms terms =
-        torch_nn::action_terms(spec_, heads.actor, log_std, batch.open, batch.latent, epsilon);
+    const auto precise = [&](const Array& x) { return torch_nn::precise(x, device_); };
+    const Array log_std = spec_.action.is_box() ? precise(network_.leaf("log_std")) : Array();
+    const torch_nn::Terms terms = torch_nn::action_terms(spec_, precise(heads.actor), log_std,
+                                                         batch.open, batch.latent, epsilon);
     outputs.logprob = terms.logprob;
     outputs.entropy = terms.entropy;
   }
