@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "flotilla/algo/a3c.h"
 #include "flotilla/algo/impala.h"
 #include "flotilla/algo/ppo.h"
 #include "flotilla/core/error.h"
@@ -35,6 +36,7 @@ const Algorithms& built_in_algorithms() {
     all.add(ppo_algorithm());
     all.add(appo_algorithm());
     all.add(impala_algorithm());
+    all.add(a3c_algorithm());
     return all;
   }();
   return built_in;

@@ -22,6 +22,7 @@ struct Algorithm {
   Schema schema;        // the keys of that section
   BatchNeeds needs;
   bool allows_lag = false;  // it learns from what earlier policies did, too: actors may run ahead
+  bool learns_in_actors = false;  // and nowhere else: Learner::in_actors()
   // Throws Error(kUsage), which names the key, for settings that contradict each other, the
   // network, or batches of so many rows.
   std::function<void(const Config& section, int64_t rows, const NetworkSpec& network)> validate;

@@ -136,7 +136,7 @@ Update Impala::learn(const Batch& batch, const LearnProgress& progress) {
   const std::byte* last_obs = batch.samples.obs + trajectory.rows() * policy_.spec().obs_bytes();
   const Samples near = policy_.bring(pool_, batch.samples, trajectory.rows());
   const int parts = std::min(options_.minibatches, trajectory.envs);
-  double sums[Objective::kSums] = {}, norms = 0, seen = 0, ratio_error = 0;
+  double sums[Objective::kSums] = {}, norms = 0, seen = 0, ratio_error = 0, apply_s = 0;
   int steps = 0;
   for (int epoch = 0; epoch < options_.epochs; ++epoch) {
     policy_.value(0, last_obs, trajectory.envs, last_value_.data());
@@ -155,7 +155,9 @@ Update Impala::learn(const Batch& batch, const LearnProgress& progress) {
       if (valid == 0) continue;
       loss.row_weight = static_cast<float>(1 / valid);
       const LossSums found = policy_.gradient(pool_, near, rows_, Nets::kBoth, loss);
+      const uint64_t found_ns = now_ns();
       norms += policy_.apply(pool_, Nets::kBoth, step);
+      apply_s += seconds_since(found_ns);
       for (int i = 0; i < Objective::kSums; ++i) sums[i] += found[i];
       if (steps++ == 0) ratio_error = found[ImpalaObjective::kRatioError] / valid;
       seen += valid;
@@ -165,6 +167,7 @@ Update Impala::learn(const Batch& batch, const LearnProgress& progress) {
   const auto mean = [&](ImpalaObjective::Sum sum) { return sums[sum] / seen; };
   return {.advantage_s = 0,
           .update_s = seconds_since(start),
+          .apply_s = apply_s,
           .first_ratio_error = ratio_error,
           .metrics = {{"charts/learning_rate", step.lr},
                       {"losses/policy_loss", mean(ImpalaObjective::kPolicyLoss)},

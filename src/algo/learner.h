@@ -39,6 +39,7 @@ using Metric = std::pair<std::string, double>;
 // What one update did.
 struct Update {
   double advantage_s = 0, update_s = 0;  // seconds: of estimating, and of descending
+  double apply_s = 0;                    // of the latter, without gradients
   // Mean |ratio - 1| of the first rows that were learnt from, new to old probability: exactly 0
   // where acting and learning agree. 0 also where an algorithm has no ratio.
   double first_ratio_error = 0;
@@ -46,9 +47,27 @@ struct Update {
   std::vector<Metric> metrics;
 };
 
+// Of a learner whose threads act and learn by themselves, each from what it collected, without
+// waiting for one another. Parts may call at once.
+class ActorLearner {
+ public:
+  virtual ~ActorLearner() = default;
+  // Nobody works: parameters are those of the policy.
+  virtual void begin() = 0;
+  // A policy of the part's own, with the parameters as they are now.
+  virtual const ActingPolicy& current(int part) = 0;
+  // Learns from these envs of the batch, for which that policy acted.
+  virtual void learn(int part, const Batch& batch, Span envs) = 0;
+  // Nobody works: the policy gets the parameters.
+  virtual void end() = 0;
+};
+
 class Learner {
  public:
   virtual ~Learner() = default;
+
+  // Where actors learn by themselves. Then learn() reports what they did since its last call.
+  virtual ActorLearner* in_actors() { return nullptr; }
 
   virtual Update learn(const Batch& batch, const LearnProgress& progress) = 0;
 

@@ -287,6 +287,7 @@ Update Ppo::learn(const Batch& batch, const LearnProgress& progress) {
   const PpoUpdate u = update(batch, progress);
   return {.advantage_s = u.advantage_s,
           .update_s = u.update_s,
+          .apply_s = u.apply_s,
           .first_ratio_error = u.first_ratio_error,
           .metrics = {{"charts/learning_rate", u.lr},
                       {"losses/policy_loss", u.policy_loss},
@@ -375,7 +376,9 @@ void Ppo::run_phase(const Batch& batch, const Phase& phase, PpoUpdate& update) {
     loss.advantage_scale = static_cast<float>(minibatch.range.inverse_deviation);
     loss.row_weight = static_cast<float>(1 / size);
     const LossSums found = policy_.gradient(pool_, batch.samples, minibatch.rows, phase.nets, loss);
+    const uint64_t found_ns = now_ns();
     norms += policy_.apply(pool_, phase.nets, step);
+    update.apply_s += seconds_since(found_ns);
     for (int i = 0; i < Objective::kSums; ++i) sums[i] += found[i];
     if (update.minibatches++ == 0) {
       update.first_ratio_error = found[PpoObjective::kRatioError] / size;

@@ -59,7 +59,7 @@ struct PpoUpdate {
   double first_ratio_error = 0;
   int epochs = 0, minibatches = 0;
   bool stopped_by_kl = false;
-  double advantage_s = 0, update_s = 0;
+  double advantage_s = 0, update_s = 0, apply_s = 0;
 };
 
 // By what advantages are normalised.

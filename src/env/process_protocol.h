@@ -3,7 +3,8 @@
 //
 // The parent publishes a command per group by raising its sequence number and rings the workers'
 // bells. Worker w steps its own fixed range of the group and stores the sequence number in its
-// channel; the last one to finish rings the parent's bell. WorkOrder number s reads the slots of
+// channel; the last one to finish rings the parent's bell. Where groups are actors', each is one
+// worker's, and only that one is rung for it. WorkOrder number s reads the slots of
 // bank s % 2 and writes those of the other, so a command whose worker died is simply carried out
 // again by the next worker.
 #pragma once
@@ -51,14 +52,15 @@ struct Channel {
 };
 
 struct Control {
-  // "fotilla6": workers may be another program, so the number at its end counts the changes of what
+  // "fotilla7": workers may be another program, so the number at its end counts the changes of what
   // lies in the segment.
-  static constexpr uint64_t kMagic = 0x36616c6c69746f66;
+  static constexpr uint64_t kMagic = 0x37616c6c69746f66;
   uint64_t magic = kMagic;
   const std::byte* parent_base = nullptr;
   pid_t parent = 0;
   int32_t num_envs = 0, first_env = 0, replicas = 1, groups = 0, workers = 0, time_limit = 0,
           frame_stack = 1;
+  bool whole_groups = false;  // each is one worker's, as an actor wants it
   uint64_t slot_bytes = 0;
   char env_name[256] = {};
   char spec_sha256[65] = {};
@@ -84,9 +86,20 @@ struct Segment {
   std::byte* bank(uint32_t index) const {
     return Field<std::byte>(base, control->banks).row(index % 2);
   }
+  // Whether the worker has part in the steps of a group, and the envs of it that are its own.
+  bool serves(int worker, int group) const {
+    return !control->whole_groups || group % control->workers == worker;
+  }
+  Span span(int worker, int group) const {
+    const Span envs = group_span(control->num_envs, control->groups, group);
+    return control->whole_groups ? whole_span(envs, group, control->workers, worker)
+                                 : lane_span(envs, group, control->workers, worker);
+  }
   bool all_done(int group, uint32_t sequence) const {
     for (int w = 0; w < control->workers; ++w) {
-      if (channel(w).done[group].load(std::memory_order_seq_cst) != sequence) return false;
+      if (serves(w, group) && channel(w).done[group].load(std::memory_order_seq_cst) != sequence) {
+        return false;
+      }
     }
     return true;
   }

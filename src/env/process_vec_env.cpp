@@ -75,6 +75,7 @@ void ProcessVecEnv::fill_control(size_t control_offset) {
   control->replicas = options_.replicas;
   control->groups = groups();
   control->workers = options_.workers;
+  control->whole_groups = options_.backend == Backend::kActors;
   control->time_limit = options_.time_limit;
   control->frame_stack = loop_->frame_stack().frames();
   control->slot_bytes = loop_->slot_bytes();
@@ -188,11 +189,13 @@ void ProcessVecEnv::require_workers() const {
 }
 
 void ProcessVecEnv::start_request(const Request& request) {
+  const std::lock_guard lock(mutex_);
   require_workers();
   // Time without work is not time without progress.
   const uint64_t now = now_ns();
   for (int w = 0; w < options_.workers; ++w) {
-    if (is_idle(w)) workers_[static_cast<size_t>(w)].since_ns = now;
+    if (segment_.serves(w, request.group) && is_idle(w))
+      workers_[static_cast<size_t>(w)].since_ns = now;
   }
   WorkOrder& command = segment_.control->commands[request.group];
   command.work = request.work;
@@ -202,7 +205,34 @@ void ProcessVecEnv::start_request(const Request& request) {
   command.view = request.view;
   command.sequence.store(command.sequence.load(std::memory_order_relaxed) + 1,
                          std::memory_order_release);
-  for (int w = 0; w < options_.workers; ++w) segment_.channel(w).bell.ring();
+  for (int w = 0; w < options_.workers; ++w) {
+    if (segment_.serves(w, request.group)) segment_.channel(w).bell.ring();
+  }
+}
+
+bool ProcessVecEnv::ready(int group) const {
+  return segment_.all_done(group, segment_.control->commands[group].sequence.load());
+}
+
+void ProcessVecEnv::wait(int group) {
+  if (!segment_.control->whole_groups) return SlotVecEnv::wait(group);
+  const Request& request = end_step(group);
+  if (!ready(group)) finish_request(request);  // who waits here is alone
+  if (lane(group % options_.workers, group).failures.load(std::memory_order_relaxed) == 0) return;
+  const std::lock_guard lock(mutex_);
+  take_notes(request);
+}
+
+void ProcessVecEnv::look_after() {
+  const std::lock_guard lock(mutex_);
+  const size_t before = failure_count();
+  look_after_workers();
+  throw_if_over(before);
+}
+
+std::vector<FailureReport> ProcessVecEnv::take_failures() {
+  const std::lock_guard lock(mutex_);
+  return SlotVecEnv::take_failures();
 }
 
 void ProcessVecEnv::finish_request(const Request& request) {
@@ -213,7 +243,9 @@ void ProcessVecEnv::finish_request(const Request& request) {
   while (true) {
     const uint32_t heard = bell.heard();
     if (segment_.all_done(request.group, sequence)) return;
-    if (!bell.wait(heard, patience_, Deadline::after(kLookEvery))) look_after_workers();
+    if (bell.wait(heard, patience_, Deadline::after(kLookEvery))) continue;
+    const std::lock_guard lock(mutex_);
+    look_after_workers();
   }
 }
 
@@ -350,7 +382,7 @@ bool ProcessVecEnv::lose_others(int index, int culprit, const std::string& cause
     // in any case.
     if (command.work != Work::kStep && !is_done(index, g)) break;
     std::byte* bank = is_done(index, g) ? current_bank(g) : segment_.bank(command.sequence.load());
-    const Span envs = lane_span(group(g), g, lanes(), index);
+    const Span envs = segment_.span(index, g);
     for (int env = envs.begin; env < envs.end; ++env) {
       SlotHeader& header = slot_header(bank, env);
       if (env == culprit || header.status != SlotStatus::kLive) continue;
@@ -367,8 +399,8 @@ bool ProcessVecEnv::lose_others(int index, int culprit, const std::string& cause
 
 // Whether the worker has carried out the latest command of a group.
 bool ProcessVecEnv::is_done(int index, int group) const {
-  return segment_.channel(index).done[group].load() ==
-         segment_.control->commands[group].sequence.load();
+  return !segment_.serves(index, group) || segment_.channel(index).done[group].load() ==
+                                               segment_.control->commands[group].sequence.load();
 }
 
 bool ProcessVecEnv::is_idle(int index) const {
@@ -383,7 +415,7 @@ void ProcessVecEnv::retire_rest(int index) {
   for (int g = 0; g < groups(); ++g) {
     if (is_done(index, g)) continue;
     const uint32_t asked = segment_.control->commands[g].sequence.load();
-    const Span envs = lane_span(group(g), g, lanes(), index);
+    const Span envs = segment_.span(index, g);
     for (int env = envs.begin; env < envs.end; ++env) {
       slot_header(segment_.bank(asked), env).status = SlotStatus::kDropped;
     }
@@ -396,7 +428,7 @@ void ProcessVecEnv::forget_attempt(int index) {
     lane(index, g).env.store(-1);
     if (is_done(index, g)) continue;
     lane(index, g).failures.store(0);
-    const Span envs = lane_span(group(g), g, lanes(), index);
+    const Span envs = segment_.span(index, g);
     for (int env = envs.begin; env < envs.end; ++env) notes()[env] = FailureNote{};
   }
 }

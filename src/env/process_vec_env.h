@@ -6,6 +6,8 @@
 // whose steps cannot be repeated have all failed when their worker ends, in whatever way.
 #pragma once
 
+#include <mutex>
+
 #include "flotilla/env/process_protocol.h"
 #include "flotilla/env/slot_vec_env.h"
 #include "flotilla/env/worker_process.h"
@@ -18,6 +20,11 @@ class ProcessVecEnv final : public SlotVecEnv {
                 ArenaLayout layout);
   ~ProcessVecEnv() override;
 
+  void wait(int group) override;
+  bool ready(int group) const override;
+  Bell* step_bell() override { return &segment_.control->done_bell; }
+  void look_after() override;
+  std::vector<FailureReport> take_failures() override;
   double cpu_seconds() const override;
   std::vector<pid_t> worker_pids() const override;
 
@@ -69,6 +76,7 @@ class ProcessVecEnv final : public SlotVecEnv {
   FieldId<char> config_;
   Segment segment_;
   Patience patience_;
+  std::mutex mutex_;  // of what follows and of failures: actors of several threads step groups
   std::vector<Worker> workers_;
   double reaped_cpu_s_ = 0;  // of workers that are gone
   PostMortem post_mortem_;

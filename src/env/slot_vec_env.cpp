@@ -41,6 +41,10 @@ Span lane_span(Span group, int index, int lanes, int lane) {
   return part_of(group, part, lanes, span_alignment(group.size(), lanes));
 }
 
+Span whole_span(Span group, int index, int lanes, int lane) {
+  return index % lanes == lane ? group : Span{group.begin, group.begin};
+}
+
 SlotVecEnv::SlotVecEnv(const EnvType& type, const Config& config, const VecOptions& options)
     : env_name_(type.name),
       title_(type.title ? type.title(config) : type.name),

@@ -22,6 +22,9 @@ Span group_span(int num_envs, int groups, int group);
 // envs than there are lanes lie in different ones, so that their steps take no turns.
 Span lane_span(Span group, int index, int lanes, int lane);
 
+// The same where a group is one lane's.
+Span whole_span(Span group, int index, int lanes, int lane);
+
 enum class Work : uint8_t { kReset, kStep, kRestore };
 
 class SlotVecEnv : public VecEnv {
@@ -90,6 +93,10 @@ class SlotVecEnv : public VecEnv {
   // Reports what failed in a group. Throws as wait() does.
   void take_notes(const Request& request);
 
+  // Throws as wait() does, for failures behind so many.
+  void throw_if_over(size_t first_failure) const;
+  size_t failure_count() const { return failures_.size(); }
+
   // Takes a failure into account: logs it, writes its bundle, counts a restart. `env`: its row, or
   // -1 where a worker died in none.
   void report(int env, const FailureNote& note, const std::string& cause, bool repeated);
@@ -115,7 +122,6 @@ class SlotVecEnv : public VecEnv {
   void start_and_complete(const Request& request);
   void complete(const Request& request);
   void collect_notes(const Request& request);
-  void throw_if_over(size_t first_failure) const;
   void write_bundle(FailureReport& failure, const FailureNote& note, int env);
 
   int lane_count_ = 1;

@@ -22,7 +22,7 @@ std::unique_ptr<VecEnv> make_vec_env(const EnvType& type, const Config& config,
                                      const VecOptions& options, const ArenaLayout& layout) {
   options.validate();
   options.validate_for(type);
-  if (options.backend == Backend::kProcesses) {
+  if (options.in_workers()) {
     require_worker_main();
     return std::make_unique<ProcessVecEnv>(type, config, options, layout);
   }

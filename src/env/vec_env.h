@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "flotilla/core/arena.h"
+#include "flotilla/core/bell.h"
 #include "flotilla/core/config.h"
 #include "flotilla/core/serial.h"
 #include "flotilla/env/actions.h"
@@ -94,6 +95,13 @@ class VecEnv {
   // Completes it. Throws EnvFailure when an env failed and the policy is to stop, or the restart
   // budget is used up.
   virtual void wait(int group) = 0;
+
+  // Whether wait() would return at once. Where others step a group, their bell rings when it has
+  // become ready; who waits for it calls look_after() now and then, which throws as wait() does.
+  // Without a bell wait() makes the step.
+  virtual bool ready(int /*group*/) const { return true; }
+  virtual Bell* step_bell() { return nullptr; }
+  virtual void look_after() {}
 
   // The states of these envs. A state saved by one back end loads into any other with the same
   // env, config, number of envs and first_env(): of envs that several batches share, each saves

@@ -38,7 +38,8 @@ Schema VecOptions::schema() {
       .execution()
       .integer("threads", 0, {0, 1024}, "threads of the threads back end; 0: one per CPU")
       .execution()
-      .integer("workers", 0, {0, 1024}, "workers of the processes back end; 0: one per CPU")
+      .integer("workers", 0, {0, 1024},
+               "workers of the processes back end, 0: one per CPU; of actors, 0: none")
       .execution()
       .integer("actors", 0, {0, kMaxGroups},
                "parts of the envs of the actors back end; 0: two per thread")
@@ -73,7 +74,9 @@ VecOptions VecOptions::from(const Config& config) {
   options.start_timeout_s = config.get_number("start_timeout_s");
   options.crash_dir = config.get_text("crash_dir");
   if (options.threads == 0) options.threads = std::min(cpu_count(), options.num_envs);
-  if (options.workers == 0) options.workers = std::min(cpu_count(), options.num_envs);
+  if (options.workers == 0 && options.backend != Backend::kActors) {
+    options.workers = std::min(cpu_count(), options.num_envs);
+  }
   if (options.backend == Backend::kActors) {
     options.groups = static_cast<int>(config.get_integer("actors"));
     if (options.groups == 0) {
@@ -108,8 +111,12 @@ void VecOptions::validate() const {
   for (const double seconds : {step_timeout_s, start_timeout_s}) {
     if (!(seconds > 0)) throw Error(ErrorCode::kUsage, "a timeout must be longer than 0 s");
   }
-  if (backend != Backend::kProcesses) return;
-  shares_envs("workers", workers, 1024);
+  if (!in_workers()) return;
+  if (actors) {
+    in_range("workers", workers, groups, " (actors)");
+  } else {
+    shares_envs("workers", workers, 1024);
+  }
   if (start_method == StartMethod::kFork && !worker_command.empty()) {
     throw Error(ErrorCode::kUsage, "start_method: expected spawn, for workers are another program");
   }
@@ -124,7 +131,8 @@ void VecOptions::validate_for(const EnvType& type) const {
                               type.make_worker_loop ? "worker processes alone"
                                                     : "workers of another program"));
     };
-    expect(backend == Backend::kProcesses, "backend: expected processes");
+    expect(in_workers(), backend == Backend::kActors ? "workers: expected 1 at least"
+                                                     : "backend: expected processes or actors");
     expect(start_method == StartMethod::kSpawn, "start_method: expected spawn");
   }
   if (!type.batched) return;

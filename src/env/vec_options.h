@@ -30,7 +30,7 @@ struct VecOptions {
   int replicas = 1;  // envs in a row that have the same random numbers
   int groups = 1;    // of Backend::kActors: the actors
   int threads = 1;   // of Backend::kThreads
-  int workers = 1;   // of Backend::kProcesses
+  int workers = 1;   // of Backend::kProcesses, and of kActors, where 0 are none
   StartMethod start_method = StartMethod::kSpawn;  // fork shares the parent's memory image
   // With what worker processes are spawned: a program, found as a shell would, and its first
   // arguments, behind which those of run_if_worker() follow. Empty: this program.
@@ -44,6 +44,11 @@ struct VecOptions {
   double start_timeout_s = 60;  // for a worker to come up
   double stopped_grace_s = 1;   // a worker stopped by a signal is replaced after this long
   CrashFolder crash_dir;        // where crash bundles go; empty: none are written
+
+  // Whether worker processes step the envs.
+  bool in_workers() const {
+    return backend == Backend::kProcesses || (backend == Backend::kActors && workers > 0);
+  }
 
   // The keys of all this, as they are called on the command line and in YAML.
   static Schema schema();

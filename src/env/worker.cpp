@@ -85,8 +85,7 @@ void carry_out(const Segment& segment, const EnvLoop& loop, int index, int group
       .seed = command.seed,
       .first_env = control.first_env,
       .replicas = control.replicas};
-  const Span envs =
-      lane_span(group_span(control.num_envs, control.groups, group), group, control.workers, index);
+  const Span envs = segment.span(index, group);
   switch (command.work) {
     case Work::kReset:
       loop.reset(envs, call);
@@ -296,6 +295,7 @@ void work(const Segment& segment, const EnvLoop& loop, int index) {
     const uint32_t heard = channel.bell.heard();
     bool worked = false;
     for (int group = 0; group < control.groups; ++group) {
+      if (!segment.serves(index, group)) continue;
       const uint32_t sequence = control.commands[group].sequence.load(std::memory_order_acquire);
       if (sequence == channel.done[group].load(std::memory_order_relaxed)) continue;
       carry_out(segment, loop, index, group, sequence);

@@ -53,6 +53,14 @@ void require_host(Memory memory) {
   throw Error(ErrorCode::kUsage, "this policy reads rows in the memory of the host alone");
 }
 
+std::span<float> Policy::parameter_view() {
+  throw Error(ErrorCode::kUsage, "this policy does not hand out its parameters on the host");
+}
+
+std::unique_ptr<Policy> Policy::copy() const {
+  throw Error(ErrorCode::kUsage, "this policy cannot be copied");
+}
+
 void Policy::require_apart(Nets nets) const {
   if (nets == Nets::kBoth || !spec_.has_common_layers()) return;
   throw Error(ErrorCode::kUsage, "actor and critic share layers and cannot be trained apart");

@@ -205,6 +205,13 @@ class Policy : public ActingPolicy {
   // REQUIRES: the nets of gradient().
   virtual double apply(ThreadPool& pool, Nets nets, const GradientStep& step) = 0;
 
+  // All parameters, on the host, laid out as the gradient of both nets. Who changes them says so
+  // before the policy is used again. Throws Error(kUsage) where a policy has none to hand out.
+  virtual std::span<float> parameter_view();
+  virtual void parameters_changed() {}
+  // Another one with the same parameters, which acts in one part. Throws Error(kUsage) likewise.
+  virtual std::unique_ptr<Policy> copy() const;
+
   // The policy as it is now, for as many parts as it was made for. It never changes.
   virtual std::shared_ptr<const ActingPolicy> snapshot() const = 0;
 

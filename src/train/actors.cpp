@@ -13,6 +13,8 @@ namespace {
 // much more than choosing an actor takes.
 constexpr uint64_t kTurnNs = 300'000;
 
+double seconds(uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
 }  // namespace
 
 Schema AsyncOptions::schema() {
@@ -46,7 +48,9 @@ Actors::Actors(VecEnv& vec, const Ring& ring, const Policy& policy, ThreadPool& 
       actors_(static_cast<size_t>(vec.groups())),
       places_(ring.size()),
       snapshots_(options.fixed ? static_cast<size_t>(options.lag) + 1 : 1),
-      clocks_(static_cast<size_t>(pool.threads())) {
+      bell_(vec.step_bell() != nullptr ? *vec.step_bell() : own_bell_),
+      clocks_(static_cast<size_t>(pool.threads())),
+      counted_(clocks_.size()) {
   for (size_t i = 0; i < actors_.size(); ++i) actors_[i].group = static_cast<int>(i);
   for (Place& place : places_) place.versions.resize(actors_.size());
 }
@@ -61,9 +65,14 @@ uint64_t Actors::steps() const {
 
 // Nobody works: the policy may have been replaced.
 void Actors::proceed() {
-  snapshot(version_) = policy_.snapshot();
+  if (learner_ != nullptr) {
+    learner_->begin();
+  } else {
+    snapshot(version_) = policy_.snapshot();
+  }
   end_ = INT64_MAX;
   running_ = true;
+  for (Actor& actor : actors_) actor.since_ns = now_ns();
   pool_.set_spare([](void* context, int part) { return static_cast<Actors*>(context)->work(part); },
                   this);
 }
@@ -75,16 +84,31 @@ Rollout& Actors::next() {
   if (!running_) proceed();
   while (true) {
     const uint32_t heard = bell_.heard();
-    {
-      const std::lock_guard lock(mutex_);
-      if (failure_) std::rethrow_exception(failure_);
-    }
+    throw_failure();
     if (places_[place_of(learnt_)].complete.load(std::memory_order_acquire) == actors) break;
-    if (!work(0)) bell_.wait(heard, patience_, Deadline::never());
+    if (!work(0)) wait(heard);
   }
-  const uint64_t worked = clocks_[0].act_ns - before.act_ns + clocks_[0].step_ns - before.step_ns;
+  const uint64_t worked = clocks_[0].total_ns() - before.total_ns();
   wait_ns_ += std::max(now_ns() - start, worked) - worked;
   return rollout(learnt_);
+}
+
+void Actors::throw_failure() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void Actors::wait(uint32_t heard) {
+  constexpr double kLookEvery = 0.005;  // at workers: the price of a death, not of a step
+  const bool workers = &bell_ != &own_bell_;
+  const Deadline deadline = workers ? Deadline::after(kLookEvery) : Deadline::never();
+  const bool rang = bell_.wait(heard, patience_, deadline);
+  if (!workers) return;
+  if (rang) {
+    pool_.wake();
+  } else {
+    vec_.look_after();
+  }
 }
 
 PolicyLag Actors::lag() const {
@@ -92,33 +116,52 @@ PolicyLag Actors::lag() const {
   for (const int64_t version : places_[place_of(learnt_)].versions) {
     lag.mean += static_cast<double>(version_ - version) / static_cast<double>(actors_.size());
     lag.most = std::max(lag.most, version_ - version);
+    const auto last = static_cast<int64_t>(PolicyLag::kShares) - 1;
+    lag.shares[static_cast<size_t>(std::min(version_ - version, last))] +=
+        1 / static_cast<double>(actors_.size());
   }
   return lag;
 }
 
 void Actors::learnt() {
-  auto made = policy_.snapshot();
+  auto made = learner_ == nullptr ? policy_.snapshot() : nullptr;
   {
     const std::lock_guard lock(mutex_);
+    std::vector<Waiting>& before = waiting_;
+    before.clear();
+    for (const Actor& actor : actors_) before.push_back(waits(actor));
     places_[place_of(learnt_)].complete.store(0, std::memory_order_relaxed);
     ++learnt_;
     ++version_;
     std::swap(snapshot(version_), made);
+    const uint64_t now = now_ns();
+    for (size_t i = 0; i < actors_.size(); ++i) {
+      if (before[i] == Waiting::kNot || waits(actors_[i]) != Waiting::kNot) continue;
+      double& waited = before[i] == Waiting::kForSlot ? times_.slot_s : times_.weights_s;
+      waited += seconds(now - std::exchange(actors_[i].since_ns, now));
+    }
   }
   pool_.wake();
 }
 
+Actors::Waiting Actors::waits(const Actor& actor) const {
+  if (actor.taken || actor.stepping || actor.step > 0) return Waiting::kNot;
+  const bool late = options_.fixed && actor.rollout - options_.lag > version_;
+  if (late) return Waiting::kForWeights;
+  const bool full = actor.rollout >= learnt_ + static_cast<int64_t>(ring_.size());
+  return full ? Waiting::kForSlot : Waiting::kNot;
+}
+
 bool Actors::may_go_on(const Actor& actor) const {
   if (actor.taken || failure_) return false;
+  if (actor.stepping) return vec_.ready(actor.group);
   if (actor.step > 0) return true;
-  if (actor.rollout >= end_ || actor.rollout >= learnt_ + static_cast<int64_t>(ring_.size())) {
-    return false;
-  }
-  return !options_.fixed || actor.rollout - options_.lag <= version_;
+  return actor.rollout < end_ && waits(actor) == Waiting::kNot;
 }
 
 // The one that is furthest behind.
 Actors::Actor* Actors::take() {
+  const uint64_t start = now_ns();
   const std::lock_guard lock(mutex_);
   Actor* chosen = nullptr;
   for (Actor& actor : actors_) {
@@ -129,17 +172,29 @@ Actors::Actor* Actors::take() {
   }
   if (chosen == nullptr) return nullptr;
   chosen->taken = true;
-  if (chosen->step == 0) begin_rollout(*chosen);
+  double& waited = chosen->stepping ? times_.step_s : times_.thread_s;
+  if (chosen->since_ns > 0) waited += seconds(now_ns() - chosen->since_ns);
+  if (chosen->step == 0 && !chosen->stepping) {
+    begin_rollout(*chosen);
+    times_.hand_over_s = std::max(times_.hand_over_s, seconds(now_ns() - start));
+  }
   return chosen;
 }
 
-void Actors::put_back(Actor& actor) {
+void Actors::put_back(Actor& actor, int part) {
   bool more = false;
   {
     const std::lock_guard lock(mutex_);
     actor.taken = false;
+    actor.since_ns = now_ns();
+    const Clock now = clocks_[static_cast<size_t>(part)];
+    const Clock before = std::exchange(counted_[static_cast<size_t>(part)], now);
+    times_.act_s += seconds(now.act_ns - before.act_ns);
+    times_.step_s += seconds(now.step_ns - before.step_ns);
+    times_.learn_s += seconds(now.learn_ns - before.learn_ns);
     // This thread takes one; are there others?
     more = std::ranges::count_if(actors_, [&](const Actor& a) { return may_go_on(a); }) > 1;
+    if (end_ != INT64_MAX) bell_.ring();  // the learner waits for all to be put back
   }
   if (more) pool_.wake();
 }
@@ -149,13 +204,15 @@ bool Actors::work(int part) {
   if (actor == nullptr) return false;
   try {
     const uint64_t end = now_ns() + kTurnNs;
-    do {
-      step(*actor, part);
-    } while (actor->step != 0 && now_ns() < end);
+    if (learner_ != nullptr) actor->policy = &learner_->current(part);
+    // One that learns keeps the thread for a whole rollout: its policy is that thread's.
+    while (step(*actor, part) && actor->step != 0) {
+      if (learner_ == nullptr && now_ns() >= end) break;
+    }
   } catch (...) {
     fail(std::current_exception());
   }
-  put_back(*actor);
+  put_back(*actor, part);
   return true;
 }
 
@@ -171,15 +228,14 @@ void Actors::fail(std::exception_ptr failure) {
 void Actors::begin_rollout(Actor& actor) {
   const int64_t version =
       options_.fixed ? std::max<int64_t>(0, actor.rollout - options_.lag) : version_;
-  actor.policy = snapshot(version);
+  actor.snapshot = snapshot(version);
+  actor.policy = actor.snapshot.get();
   places_[place_of(actor.rollout)].versions[static_cast<size_t>(actor.group)] = version;
 }
 
-void Actors::step(Actor& actor, int part) {
+void Actors::act(Actor& actor, int part) {
   const Span envs = vec_.group(actor.group);
   Rollout& own = rollout(actor.rollout);
-  Clock& clock = clocks_[static_cast<size_t>(part)];
-  const uint64_t start = now_ns();
   if (actor.step == 0) {
     if (!actor.seated) own.carry_over(rollout(actor.rollout - 1), envs);
     actor.seated = false;
@@ -187,22 +243,42 @@ void Actors::step(Actor& actor, int part) {
   }
   const uint64_t first_step =
       first_step_ + static_cast<uint64_t>(actor.rollout) * static_cast<uint64_t>(own.horizon());
-  acting_.act(*actor.policy, part, own, envs, actor.step, first_step, 0);
-  const uint64_t acted = now_ns();
-  clock.act_ns += acted - start;
-  vec_.begin(actor.group, {own.actions(actor.step)}, own.view(actor.step));
+  acting_.act(*actor.policy, policy_part(part), own, envs, actor.step, first_step, 0);
+}
+
+bool Actors::step(Actor& actor, int part) {
+  Rollout& own = rollout(actor.rollout);
+  Clock& clock = clocks_[static_cast<size_t>(part)];
+  uint64_t start = now_ns();
+  if (!actor.stepping) {
+    act(actor, part);
+    const uint64_t acted = now_ns();
+    clock.act_ns += acted - start;
+    start = acted;
+    vec_.begin(actor.group, {own.actions(actor.step)}, own.view(actor.step));
+    actor.stepping = true;
+    if (!vec_.ready(actor.group)) return false;
+  }
+  actor.stepping = false;
   vec_.wait(actor.group);
-  own.harvest(actor.step, envs, actor.group);
-  clock.step_ns += now_ns() - acted;
+  own.harvest(actor.step, vec_.group(actor.group), actor.group);
+  clock.step_ns += now_ns() - start;
   if (++actor.step == own.horizon()) end_rollout(actor, part);
+  return true;
 }
 
 void Actors::end_rollout(Actor& actor, int part) {
   Rollout& own = rollout(actor.rollout);
+  const Span envs = vec_.group(actor.group);
   const BatchNeeds& needs = acting_.needs();
-  if (needs.values) acting_.value_last(*actor.policy, part, own, vec_.group(actor.group));
+  if (needs.values) acting_.value_last(*actor.policy, policy_part(part), own, envs);
   if (needs.cut_values) {
-    acting_.value_cuts(*actor.policy, part, own, actor.group, actor.values);
+    acting_.value_cuts(*actor.policy, policy_part(part), own, actor.group, actor.values);
+  }
+  if (learner_ != nullptr) {
+    const uint64_t start = now_ns();
+    learner_->learn(part, own.batch(needs, own.reward, 0), envs);
+    clocks_[static_cast<size_t>(part)].learn_ns += now_ns() - start;
   }
   const std::lock_guard lock(mutex_);
   Place& place = places_[place_of(actor.rollout)];
@@ -212,24 +288,32 @@ void Actors::end_rollout(Actor& actor, int part) {
   if (complete == static_cast<int>(actors_.size())) bell_.ring();
 }
 
+bool Actors::all_at_end() {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::all_of(actors_, [this](const Actor& actor) {
+    return !actor.taken && !actor.stepping && actor.step == 0 && actor.rollout >= end_;
+  });
+}
+
 void Actors::pause() {
   if (!running_) return;
-  pool_.set_spare(nullptr, nullptr);
-  running_ = false;
-  int64_t end = 0;
-  if (options_.fixed) {
-    end = learnt_ + static_cast<int64_t>(ring_.size());
-  } else {
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = options_.fixed ? learnt_ + static_cast<int64_t>(ring_.size()) : 0;
     for (const Actor& actor : actors_) {
-      end = std::max(end, actor.rollout + (actor.step > 0 ? 1 : 0));
+      const bool begun = actor.taken || actor.stepping || actor.step > 0;
+      end_ = std::max(end_, actor.rollout + (begun ? 1 : 0));
     }
   }
-  end_ = end;
-  pool_.run([this](int part) {
-    while (work(part)) {
-    }
-  });
-  if (failure_) std::rethrow_exception(failure_);
+  while (true) {
+    const uint32_t heard = bell_.heard();
+    throw_failure();
+    if (all_at_end()) break;
+    if (!work(0)) wait(heard);
+  }
+  pool_.set_spare(nullptr, nullptr);
+  running_ = false;
+  if (learner_ != nullptr) learner_->end();
 }
 
 void Actors::save(Writer& writer) const {
@@ -263,6 +347,7 @@ void Actors::load(Reader& reader) {
     place.complete = static_cast<int>(actors_.size());
   }
   for (Actor& actor : actors_) {
+    actor.since_ns = 0;
     actor.rollout = end_;
     actor.step = 0;
     actor.seated = end_ == learnt_;
@@ -277,12 +362,16 @@ StepView Actors::load_view() const {
 }
 
 Actors::Times Actors::take_times() {
-  const Times times{.act_s = static_cast<double>(clocks_[0].act_ns) * 1e-9,
-                    .step_s = static_cast<double>(clocks_[0].step_ns) * 1e-9,
-                    .wait_s = static_cast<double>(wait_ns_) * 1e-9};
-  clocks_[0] = {};
-  wait_ns_ = 0;
-  return times;
+  const Clock now = clocks_[0], before = std::exchange(taken_, now);
+  return {.act_s = seconds(now.act_ns - before.act_ns),
+          .step_s = seconds(now.step_ns - before.step_ns),
+          .wait_s = seconds(std::exchange(wait_ns_, 0)),
+          .learn_s = seconds(now.learn_ns - before.learn_ns)};
+}
+
+ActorTimes Actors::take_actor_times() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(times_, {});
 }
 
 }  // namespace flotilla

@@ -15,6 +15,7 @@
 // Allocates: nothing per step but for what ended episodes leave.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -43,8 +44,20 @@ struct AsyncOptions {
 
 // Updates that were made between a rollout's actions and its own update; by actor.
 struct PolicyLag {
+  static constexpr size_t kShares = 5;
+
   double mean = 0;
   int64_t most = 0;
+  std::array<double, kShares> shares{};  // of the actors, by lag; the last: that or more
+};
+
+// What all actors did with their time, in seconds.
+struct ActorTimes {
+  double act_s = 0, step_s = 0, learn_s = 0;
+  double slot_s = 0;       // waited for a rollout of the ring that the learner is done with
+  double weights_s = 0;    // waited for the policy that a fixed schedule says
+  double thread_s = 0;     // waited for a thread
+  double hand_over_s = 0;  // the longest that one took to get its policy
 };
 
 class Actors {
@@ -54,6 +67,9 @@ class Actors {
   // All of them outlive it. REQUIRES: a VecEnv whose groups may step at once.
   Actors(VecEnv& vec, const Ring& ring, const Policy& policy, ThreadPool& pool,
          const BatchNeeds& needs, const AsyncOptions& options, uint64_t seed);
+  // Actors learn by themselves from now on, each when it is done with its columns of a rollout, and
+  // the learner gets it to look at. Before next(); `learner` outlives it.
+  void learn_by(ActorLearner* learner) { learner_ = learner; }
   ~Actors();
   Actors(const Actors&) = delete;
   Actors& operator=(const Actors&) = delete;
@@ -81,18 +97,23 @@ class Actors {
 
   // Seconds of the calling thread since the last call.
   struct Times {
-    double act_s = 0, step_s = 0, wait_s = 0;
+    double act_s = 0, step_s = 0, wait_s = 0, learn_s = 0;
   };
   Times take_times();
+  // Of all actors since the last call, but for what a thread is in.
+  ActorTimes take_actor_times();
 
  private:
   struct Actor {
     int group = 0;
-    int64_t rollout = 0;  // that it is in, counted from the start of the run
-    int step = 0;         // of it
-    bool taken = false;   // a thread goes on with it
-    bool seated = true;   // its first observations are where they belong
-    std::shared_ptr<const ActingPolicy> policy;
+    int64_t rollout = 0;    // that it is in, counted from the start of the run
+    int step = 0;           // of it
+    bool taken = false;     // a thread goes on with it
+    bool stepping = false;  // a worker process does
+    bool seated = true;     // its first observations are where they belong
+    uint64_t since_ns = 0;  // without a thread
+    std::shared_ptr<const ActingPolicy> snapshot;
+    const ActingPolicy* policy = nullptr;  // that snapshot, or the one of the thread that learns
     std::vector<float> values;
   };
   // Of a rollout in the ring.
@@ -101,19 +122,31 @@ class Actors {
     std::atomic<int> complete{0};   // columns of actors
   };
   struct alignas(64) Clock {
-    uint64_t act_ns = 0, step_ns = 0;
+    uint64_t act_ns = 0, step_ns = 0, learn_ns = 0;
+    uint64_t total_ns() const { return act_ns + step_ns + learn_ns; }
   };
+  enum class Waiting : uint8_t { kNot, kForSlot, kForWeights };
 
   size_t place_of(int64_t rollout) const { return static_cast<size_t>(rollout) % ring_.size(); }
   Rollout& rollout(int64_t number) const { return *ring_[place_of(number)]; }
+  Waiting waits(const Actor& actor) const;
   bool may_go_on(const Actor& actor) const;
   Actor* take();
-  void put_back(Actor& actor);
+  void put_back(Actor& actor, int part);
   // Goes on with some actor for a short while. False: none can go on.
   bool work(int part);
+  // Waits until an actor has become able to, or a rollout may be complete. `heard`: of the bell,
+  // before that was looked at.
+  void wait(uint32_t heard);
+  void throw_failure();
+  bool all_at_end();
   void begin_rollout(Actor& actor);
-  void step(Actor& actor, int part);
+  // False: a worker process is at it.
+  bool step(Actor& actor, int part);
+  void act(Actor& actor, int part);
   void end_rollout(Actor& actor, int part);
+  // A thread's own policy has one part.
+  int policy_part(int part) const { return learner_ == nullptr ? part : 0; }
   void fail(std::exception_ptr failure);
   void proceed();
   std::shared_ptr<const ActingPolicy>& snapshot(int64_t version) {
@@ -126,6 +159,7 @@ class Actors {
   ThreadPool& pool_;
   const Acting acting_;
   const AsyncOptions options_;
+  ActorLearner* learner_ = nullptr;
   uint64_t first_step_ = 0;  // of each env, that rollout 0 begins with
 
   // All that actors are chosen by; held for moments.
@@ -139,10 +173,15 @@ class Actors {
   bool running_ = false;        // known to the learner's thread alone
   std::vector<std::shared_ptr<const ActingPolicy>> snapshots_;  // the latest, by version
 
-  Bell bell_;  // rung for the learner
+  Bell own_bell_;
+  Bell& bell_;  // rung for the learner, by workers where there are some
   Patience patience_;
   uint64_t wait_ns_ = 0;
-  std::vector<Clock> clocks_;  // by thread
+  std::vector<Clock> clocks_;     // by thread
+  std::vector<Clock> counted_;    // of them in times_
+  Clock taken_;                   // of the first, by take_times()
+  ActorTimes times_;              // under the mutex
+  std::vector<Waiting> waiting_;  // room of learnt()
 };
 
 }  // namespace flotilla

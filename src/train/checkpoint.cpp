@@ -120,6 +120,8 @@ Checkpoint take_checkpoint(const Trainer& trainer, const RunConfig& run,
                            const std::optional<BestEvaluation>& best, const std::string& run_id,
                            const PhaseStart& phase) {
   const EnvSpec& env = trainer.env_spec();
+  Writer writer;
+  trainer.save(writer);  // first: then actors are done, and the policy is what they made of it
   Checkpoint checkpoint{.step = trainer.progress().steps,
                         .run_id = run_id,
                         .model = {},
@@ -135,8 +137,6 @@ Checkpoint take_checkpoint(const Trainer& trainer, const RunConfig& run,
   TensorFile moments;
   moments.tensors = store(trainer.policy().optimiser());
   checkpoint.optimizer = encode_safetensors(moments);
-  Writer writer;
-  trainer.save(writer);
   checkpoint.state = encode_state({.step = checkpoint.step,
                                    .env = env.name,
                                    .spec_sha256 = env.sha256(),

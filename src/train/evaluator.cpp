@@ -61,7 +61,7 @@ VecOptions vec_options_for(const EnvType& type, int num_envs, const VecOptions& 
   options.num_envs = num_envs;
   options.replicas = 1;
   options.groups = 1;
-  options.workers = std::min(run.workers, num_envs);
+  options.workers = std::clamp(run.workers, 1, num_envs);
   return options;
 }
 

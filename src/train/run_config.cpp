@@ -91,6 +91,9 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
   vec = VecOptions::from(config);
   threads = vec.threads;
   async = AsyncOptions::from(config, "async.");
+  if (asynchronous() && type.worker_command && vec.workers == 0) {
+    vec.workers = std::min(cpu_count(), vec.groups);
+  }
   if (config.get_integer("groups") == 0) vec.groups = groups_worth(type, vec);
   // What was left to be chosen goes into the effective config.
   this->config.set("threads", std::to_string(vec.threads));
@@ -125,6 +128,7 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
                                                n_steps, vec.num_envs, kMaxRows));
   }
   algorithm.validate(algo_config, rows, network);
+  if (algorithm.learns_in_actors) require_learning_actors();
   if (asynchronous() && !algorithm.allows_lag) {
     throw Error(ErrorCode::kUsage,
                 "backend: expected serial, threads or processes, not actors: " + algorithm.name +
@@ -134,9 +138,9 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
 }
 
 std::vector<std::string> RunConfig::without_effect() const {
-  const bool processes = vec.backend == Backend::kProcesses;
   const auto means_something = [&](const std::string& key) {
-    if (key == "workers" || key == "start_method" || key == "start_timeout_s") return processes;
+    if (key == "start_method" || key == "start_timeout_s") return vec.in_workers();
+    if (key == "workers") return vec.in_workers() || asynchronous();
     if (key == "groups") return !asynchronous();
     if (key == "async.lag") return asynchronous() && async.fixed;
     return asynchronous() || !(key == "actors" || key.starts_with("async."));
@@ -146,6 +150,29 @@ std::vector<std::string> RunConfig::without_effect() const {
     if (config.is_overridden(key.name) && !means_something(key.name)) keys.push_back(key.name);
   }
   return keys;
+}
+
+void RunConfig::require_learning_actors() const {
+  const auto refuse = [](const std::string& key, const std::string& expected,
+                         const std::string& why) {
+    throw Error(ErrorCode::kUsage, fmt::format("{}: expected {}: {}", key, expected, why));
+  };
+  const std::string& name = algorithm.name;
+  if (!asynchronous()) refuse("backend", "actors", name + " learns in them");
+  if (vec.in_workers()) refuse("workers", "0", "the threads of " + name + " step their own envs");
+  if (async.fixed) refuse("async.schedule", "free", name + " depends on timing by design");
+  if (device != "cpu") {
+    refuse("device", "cpu",
+           "the threads of " + name +
+               " share parameters in the memory of the CPU (appo and impala learn "
+               "on a GPU)");
+  }
+  if (normalise_reward) {
+    refuse("normalize_reward", "false",
+           "the threads of " + name +
+               " learn before the rewards of all are known (appo scales "
+               "them)");
+  }
 }
 
 void keep_crashes_inside(Config& config, const std::string& path) {

@@ -60,6 +60,7 @@ struct RunConfig {
 
   // Keys that were given on the command line and mean nothing to this back end.
   std::vector<std::string> without_effect() const;
+  void require_learning_actors() const;  // throws Error(kUsage)
   // Whether actors run ahead of the learner.
   bool asynchronous() const { return vec.backend == Backend::kActors; }
 };

@@ -145,6 +145,7 @@ std::string bottleneck(const Timing& timing, const RunShape& shape, const CoreUs
                      : "use policy=fused if the network allows it, or raise num_envs"},
       {timing.wait_s, "waiting for other threads or workers",
        shape.backend == "processes" ? "give workers slower environments or use backend=threads"
+       : shape.backend == "actors"  ? "use more actors, or raise async.ring"
                                     : "lower threads or raise num_envs"},
       {timing.advantage_s, "advantage estimation", "raise n_steps or num_envs less"},
       {timing.eval_s, "evaluation", "lower eval.episodes, or raise eval_freq"},

@@ -1,5 +1,7 @@
 #include "flotilla/train/trainer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,6 +9,7 @@
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/text.h"
 #include "flotilla/nn/make_policy.h"
 
 namespace flotilla {
@@ -16,6 +19,21 @@ constexpr size_t kRecentEpisodes = 100;
 
 double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - start) * 1e-9; }
 
+// Before any of it is allocated.
+void require_room(size_t rollout_bytes, const AsyncOptions& async) {
+  const uint64_t available = available_memory_bytes();
+  if (rollout_bytes * static_cast<uint64_t>(async.ring) <= available) return;
+  const uint64_t fit = available / rollout_bytes;
+  const std::string instead = fit == 0      ? "lower n_steps or num_envs"
+                              : async.fixed ? fmt::format("async.lag={} does", fit - 1)
+                                            : fmt::format("async.ring={} does", fit);
+  throw Error(
+      ErrorCode::kUsage,
+      fmt::format("a ring of {} rollouts, {} each, does not fit in the {} of memory that are "
+                  "available: {}",
+                  async.ring, human_bytes(rollout_bytes), human_bytes(available), instead));
+}
+
 }  // namespace
 
 Trainer::Trainer(const RunConfig& run) : run_(run), start_ns_(now_ns()) {
@@ -24,6 +42,7 @@ Trainer::Trainer(const RunConfig& run) : run_(run), start_ns_(now_ns()) {
   for (int i = 0; i < (ahead ? run.async.ring : 1); ++i) {
     ring_.push_back(std::make_unique<Rollout>(layout, run.spec, run.vec.num_envs, run.n_steps,
                                               ahead ? run.vec.groups : 1));
+    if (ahead && i == 0) require_room(layout.bytes(), run.async);
   }
   rollout_ = ring_.front().get();
   policy_ = make_policy(run.network, {.kind = run.policy,
@@ -47,6 +66,7 @@ Trainer::Trainer(const RunConfig& run) : run_(run), start_ns_(now_ns()) {
                                              run.seed, &pool());
   }
   learner_ = run.algorithm.make(run.algo_config, *policy_, pool(), run.seed);
+  if (actors_ != nullptr) actors_->learn_by(learner_->in_actors());
   if (run.normalise_reward) {
     policy_->reward_normaliser() =
         RewardNormaliser(static_cast<size_t>(run.vec.num_envs), learner_->gamma());
@@ -113,11 +133,7 @@ void Trainer::iterate() {
   const float* rewards = run_.normalise_reward ? scaled_reward_.data() : rollout_->reward;
   progress_.update =
       learner_->learn(rollout_->batch(run_.algorithm.needs, rewards, epsilon), progress);
-  if (actors_ != nullptr) {
-    const PolicyLag lag = actors_->lag();
-    progress_.update.metrics.emplace_back("async/lag", lag.mean);
-    progress_.update.metrics.emplace_back("async/lag_max", static_cast<double>(lag.most));
-  }
+  if (actors_ != nullptr) report_actors();
   timing_.advantage_s += progress_.update.advantage_s;
   timing_.update_s += progress_.update.update_s;
   if (run_.network.normalise_obs) {
@@ -145,6 +161,33 @@ void Trainer::iterate() {
   progress_.steps_per_s = static_cast<double>(rollout_->rows()) / seconds_since(start);
 }
 
+void Trainer::report_actors() {
+  Update& update = progress_.update;
+  const auto add = [&update](const std::string& name, double value) {
+    update.metrics.emplace_back(name, value);
+  };
+  const bool learns_here = learner_->in_actors() == nullptr;
+  if (learns_here) {
+    const PolicyLag lag = actors_->lag();
+    add("async/lag", lag.mean);
+    add("async/lag_max", static_cast<double>(lag.most));
+    for (size_t i = 0; i < lag.shares.size(); ++i) {
+      const bool is_last = i + 1 == lag.shares.size();
+      add("async/lag_" + std::to_string(i) + (is_last ? "_or_more" : ""), lag.shares[i]);
+    }
+    add("time/gradient_s", update.update_s - update.apply_s);
+    add("time/apply_s", update.apply_s);
+  }
+  const ActorTimes times = actors_->take_actor_times();
+  add("time/actor_act_s", times.act_s);
+  add("time/actor_step_s", times.step_s);
+  if (!learns_here) add("time/actor_learn_s", times.learn_s);
+  add("time/actor_wait_slot_s", times.slot_s);
+  add("time/actor_wait_weights_s", times.weights_s);
+  add("time/actor_wait_thread_s", times.thread_s);
+  if (learns_here) add("time/actor_hand_over_s", times.hand_over_s);
+}
+
 void Trainer::collect(float epsilon) {
   if (actors_ != nullptr) {
     rollout_ = &actors_->next();
@@ -152,6 +195,7 @@ void Trainer::collect(float epsilon) {
     timing_.infer_s += times.act_s;
     timing_.step_s += times.step_s;
     timing_.wait_s += times.wait_s;
+    timing_.update_s += times.learn_s;
     return;
   }
   const uint64_t waited = pool().waited_ns();
@@ -368,13 +412,12 @@ std::string Trainer::implementation() const {
 }
 
 RunShape Trainer::shape() const {
-  const bool processes = run_.vec.backend == Backend::kProcesses;
   return {.backend = run_.config.get_text("backend"),
           .policy = policy_->implementation(),
           .faster_updates = run_.algorithm.faster,
           .num_envs = run_.vec.num_envs,
           .threads = run_.threads,
-          .workers = processes ? run_.vec.workers : 0,
+          .workers = run_.vec.in_workers() ? run_.vec.workers : 0,
           .cores = cpu_count(),
           .env_step_s = progress_.steps > 0 ? timing_.step_s * run_.vec.num_envs /
                                                   static_cast<double>(progress_.steps)

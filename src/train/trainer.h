@@ -132,6 +132,7 @@ class Trainer {
   ThreadPool& pool();
   double fraction() const;
   void collect(float epsilon);
+  void report_actors();
   void note_episodes();
   void average_recent();
   double wall_s() const;

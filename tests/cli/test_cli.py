@@ -1191,7 +1191,7 @@ class TrainRefusals(TrainTest):
         self.refuse("cartpole", ["--policy", "fast"],
                     "policy: expected one of auto, fused, torch, got 'fast'")
         self.refuse("cartpole", ["--algo", "pro"],
-                    "algo: expected one of ppo, appo, impala, got 'pro'; did you mean 'ppo'?")
+                    "algo: expected one of ppo, appo, impala, a3c, got 'pro'; did you mean 'ppo'?")
         self.refuse("cartpole", ["env.name=pendulum"],
                     "env.name: expected one of cartpole, got 'pendulum'")
         self.refuse("cartpole", ["--config", "x"],

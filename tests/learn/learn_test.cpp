@@ -77,7 +77,7 @@ TEST(Learning, NothingIsLearntAtLearningRateZero) {
 TEST(Learning, MonteCarloReturns) {
   EXPECT_GE(score("cartpole", 1,
                   {"ppo.returns=monte_carlo", "horizon=256", "ppo.minibatch_size=0",
-                   "ppo.minibatches=1", "ppo.epochs=10", "steps=500000"}),
+                   "ppo.minibatches=1", "ppo.epochs=10", "steps=300000"}),
             300);
 }
 

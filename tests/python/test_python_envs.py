@@ -249,6 +249,13 @@ class Stepping(Case):
                       for workers in numbers}
             self.assertEqual(len(hashes), 1, env)
 
+    def test_actors_collect_the_same(self):
+        common = ["--n-envs", "6", "--iterations", "4", "n_steps=8", "algo=appo", "appo.minibatches=2"]
+        fixed = ["--backend", "actors", "async.schedule=fixed", "async.lag=0"]
+        expected = self.train("py:python_envs:Walk", "--workers", "2", *common)[0]["params_sha256"]
+        for layout in (["--actors", "2", "--workers", "1"], ["--actors", "6", "--workers", "3"], ["--actors", "3"]):
+            self.assertEqual(self.train("py:python_envs:Walk", *common, *fixed, *layout)[0]["params_sha256"], expected)
+
     def test_ends_are_kept_apart(self):
         # Every third episode is cut, each after 20 steps.
         out, _ = self.bench("py:python_envs:Walk", "--num-envs", "2", "--seed", "1")

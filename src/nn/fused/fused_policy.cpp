@@ -399,8 +399,18 @@ Tensors FusedPolicy::parameters() const {
 void FusedPolicy::set_parameters(const Tensors& tensors) {
   require_same_shapes(make_parameters(spec_), tensors);
   network_.layout().pack(tensors, network_.params());
+  parameters_changed();
+}
+
+void FusedPolicy::parameters_changed() {
   network_.derive();
   ++version_;
+}
+
+std::unique_ptr<Policy> FusedPolicy::copy() const {
+  auto made = std::make_unique<FusedPolicy>(spec_, 1, parameters(), network_.kernels());
+  made->obs_normaliser_ = obs_normaliser_;
+  return made;
 }
 
 Tensors FusedPolicy::optimiser() const {

@@ -26,6 +26,9 @@ class FusedPolicy final : public Policy {
                     Nets nets, const Objective& objective) override;
   GradientView gradient_view() override;
   double apply(ThreadPool& pool, Nets nets, const GradientStep& step) override;
+  std::span<float> parameter_view() override { return {network_.params(), gradient_.count()}; }
+  void parameters_changed() override;
+  std::unique_ptr<Policy> copy() const override;
   std::shared_ptr<const ActingPolicy> snapshot() const override;
   Tensors parameters() const override;
   void set_parameters(const Tensors& tensors) override;

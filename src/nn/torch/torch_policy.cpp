@@ -99,6 +99,9 @@ class TorchPolicy final : public Policy {
                     Nets nets, const Objective& objective) override;
   GradientView gradient_view() override;
   double apply(ThreadPool& pool, Nets nets, const GradientStep& step) override;
+  std::span<float> parameter_view() override;
+  void parameters_changed() override { ++version_; }
+  std::unique_ptr<Policy> copy() const override;
   std::shared_ptr<const ActingPolicy> snapshot() const override;
 
   Tensors parameters() const override;
@@ -500,6 +503,19 @@ double TorchPolicy::apply(ThreadPool& /*pool*/, Nets nets, const GradientStep& s
 }
 
 // ---- in and out ---------------------------------------------------------------------------------
+
+std::span<float> TorchPolicy::parameter_view() {
+  if (device_.is_cuda()) return Policy::parameter_view();
+  return {network_.flat().data_ptr<float>(), static_cast<size_t>(network_.flat().numel())};
+}
+
+std::unique_ptr<Policy> TorchPolicy::copy() const {
+  auto made = std::make_unique<TorchPolicy>(
+      spec_, PolicyOptions{.kind = "torch", .device = device_.is_cuda() ? "cuda" : "cpu"});
+  made->set_parameters(parameters());
+  made->obs_normaliser_ = obs_normaliser_;
+  return made;
+}
 
 Tensors TorchPolicy::parameters() const {
   return guarded([&] { return network_.read(network_.flat()); });

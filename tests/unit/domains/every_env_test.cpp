@@ -39,7 +39,7 @@ TEST(EveryEnv, PassesEveryCheckOfTheConformanceKit) {
   for (const EnvType& type : all.types()) {
     std::vector<std::string> names;
     ConformanceOptions options;
-    options.steps = steps_for(type, options.steps);
+    options.steps = steps_for(type, kSanitized ? options.steps / 3 : options.steps);
     for (const CheckResult& result : check_env(type, config_of(type, quick(type)), options)) {
       EXPECT_TRUE(result.passed) << type.name << ", " << result.name << ": " << result.detail;
       EXPECT_FALSE(result.detail.empty());

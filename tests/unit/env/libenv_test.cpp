@@ -300,7 +300,7 @@ TEST(Libenv, IsForWorkersAlone) {
   const std::string where = ": the environments of 'libenv' are in worker processes alone";
   EXPECT_EQ(
       error_text(ErrorCode::kUsage, [] { Batch("libenv", settings("counter_libenv"), serial(1)); }),
-      "backend: expected processes" + where);
+      "backend: expected processes or actors" + where);
   VecOptions forked = workers(1, 1);
   forked.start_method = StartMethod::kFork;
   EXPECT_EQ(

@@ -96,7 +96,8 @@ TEST_F(PythonEnv, OtherBackEndsAreRefused) {
   type.worker_command = [](const Config&) { return std::vector<std::string>{"python3"}; };
   VecOptions options;
   EXPECT_EQ(test::error_text(ErrorCode::kUsage, [&] { options.validate_for(type); }),
-            "backend: expected processes: the environments of 'py:a:b' are in workers of another "
+            "backend: expected processes or actors: the environments of 'py:a:b' are in workers of "
+            "another "
             "program");
   options.backend = Backend::kProcesses;
   options.validate_for(type);

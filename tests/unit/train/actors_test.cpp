@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "flotilla/core/alloc_count.h"
 #include "flotilla/nn/make_policy.h"
 #include "flotilla/train/collector.h"
 #include "flotilla/train/recipes.h"
@@ -71,6 +72,18 @@ TEST(Actors, OfAFixedScheduleDependOnNoLayout) {
         EXPECT_EQ(trained("catch", fixed(algorithm, lag, layout)), expected)
             << layout[0] << ", " << layout[1];
       }
+    }
+  }
+}
+
+TEST(Actors, WhoseEnvsAreInWorkersCollectTheSame) {
+  for (const Overrides& algorithm : {kImpala, kAppo}) {
+    const std::string expected = trained("catch", fixed(algorithm, 1, {"threads=1", "actors=1"}));
+    for (const Overrides& layout :
+         std::vector<Overrides>{{"threads=1", "actors=1", "workers=1"},
+                                {"threads=2", "actors=4", "workers=2"},
+                                {"threads=3", "actors=5", "workers=3", "start_method=fork"}}) {
+      EXPECT_EQ(trained("catch", fixed(algorithm, 1, layout)), expected) << layout[1];
     }
   }
 }
@@ -209,6 +222,137 @@ TEST(Actors, LearnCartPole) {
   }
 }
 
+TEST(Actors, SayWhereTheirTimeGoes) {
+  Trainer trainer(run_config("cartpole", with(kAppo, {"backend=actors", "threads=2"})));
+  trainer.train(nullptr);
+  const Progress& progress = trainer.progress();
+  double shares = 0;
+  for (const char* share : {"0", "1", "2", "3", "4_or_more"}) {
+    shares += metric(progress, "async/lag_" + std::string(share));
+  }
+  EXPECT_NEAR(shares, 1, 1e-9);
+  for (const char* part : {"actor_act_s", "actor_step_s", "gradient_s", "apply_s"}) {
+    EXPECT_GT(metric(progress, "time/" + std::string(part)), 0) << part;
+  }
+  for (const char* part : {"slot", "weights", "thread"}) {
+    EXPECT_GE(metric(progress, "time/actor_wait_" + std::string(part) + "_s"), 0) << part;
+  }
+  EXPECT_LT(metric(progress, "time/actor_hand_over_s"), 1);
+}
+
+// A learner that is slow leaves actors without a rollout to write to, or without a policy.
+TEST(Actors, WaitForWhatIsMissing) {
+  const Overrides slow_learner = {"algo=appo",  "num_envs=2",     "n_steps=64", "appo.n_epochs=20",
+                                  "steps=2560", "backend=actors", "actors=2",   "threads=1"};
+  for (const auto& [schedule, waits] :
+       {std::pair<Overrides, const char*>{{"async.ring=1"}, "time/actor_wait_slot_s"},
+        {{"async.schedule=fixed", "async.lag=0"}, "time/actor_wait_weights_s"}}) {
+    Trainer trainer(run_config("cartpole", with(slow_learner, schedule)));
+    trainer.train(nullptr);
+    EXPECT_GT(metric(trainer.progress(), waits), 0) << waits;
+  }
+}
+
+const Overrides kA3c = {"algo=a3c",   "backend=actors",   "num_envs=12",     "n_steps=16",
+                        "steps=3840", "net.hidden=16,16", "a3c.lambda=0.95", "crash_dir="};
+
+// One thread that has all envs: the gradient of IMPALA's first pass, and its RMSprop.
+TEST(A3c, OfOneThreadIsImpala) {
+  for (const char* env : {"cartpole", "pendulum", "corners"}) {
+    Trainer alone(run_config(env, with(kA3c, {"threads=1", "actors=1", "async.ring=1"})));
+    Trainer twin(run_config(
+        env, {"algo=impala", "backend=serial", "num_envs=12", "n_steps=16", "steps=3840",
+              "threads=1", "net.hidden=16,16", "impala.lambda=0.95", "impala.learning_rate=7e-4"}));
+    alone.train(nullptr);
+    twin.train(nullptr);
+    EXPECT_EQ(alone.progress().episodes, twin.progress().episodes) << env;
+    const Tensors found = alone.policy().parameters(), expected = twin.policy().parameters();
+    for (size_t i = 0; i < found.size(); ++i) {
+      for (size_t k = 0; k < found[i].elements(); ++k) {
+        ASSERT_NEAR(found[i].data[k], expected[i].data[k], 1e-4) << env << " " << found[i].name;
+      }
+    }
+  }
+}
+
+TEST(A3c, ThreadsLearnFromAllSteps) {
+  Trainer trainer(run_config("cartpole", with(kA3c, {"threads=3", "actors=6"})));
+  double updates = 0;
+  while (!trainer.finished()) {
+    trainer.iterate();
+    updates += metric(trainer.progress(), "async/updates");
+    EXPECT_GE(metric(trainer.progress(), "async/lag_max"), metric(trainer.progress(), "async/lag"));
+  }
+  Writer writer;
+  trainer.save(writer);  // all actors come to the end of the same rollout
+  EXPECT_EQ(trainer.progress().steps, 3840);
+  EXPECT_GE(updates, 6 * 3840 / (12 * 16));
+}
+
+TEST(A3c, AStoppedRunGoesOnAsIfItHadNot) {
+  const RunConfig run =
+      run_config("cartpole", with(kA3c, {"threads=1", "actors=1", "async.ring=1"}));
+  Trainer whole(run);
+  whole.train(nullptr);
+  Writer writer;
+  Trainer first(run);
+  for (int i = 0; i < 5; ++i) first.iterate();
+  first.save(writer);
+  Trainer second(run);
+  Reader reader(writer.buffer(), "saved");
+  second.policy().set_parameters(first.policy().parameters());
+  second.load(reader);
+  EXPECT_TRUE(reader.at_end());
+  second.train(nullptr);
+  Writer rest;
+  whole.save(rest);
+  second.save(rest);
+  EXPECT_EQ(second.params_sha256(), whole.params_sha256());
+}
+
+TEST(A3c, LearnsCartPole) {
+  Trainer trainer(run_config("cartpole-a3c", {kSanitized ? "steps=8000" : "steps=200000"}));
+  trainer.train(nullptr);
+  if (kSanitized) return;  // too short to learn: it is there for the sanitizers
+  EXPECT_GT(trainer.evaluate().mean, 150);
+}
+
+TEST(A3c, Refuses) {
+  const auto refusal = [](const Overrides& more) {
+    return error_text(ErrorCode::kUsage, [&] { run_config("cartpole", with(kA3c, more)); });
+  };
+  EXPECT_EQ(refusal({"device=cuda"}),
+            "device: expected cpu: the threads of a3c share parameters in the memory of the CPU "
+            "(appo and impala learn on a GPU)");
+  EXPECT_EQ(refusal({"backend=threads"}), "backend: expected actors: a3c learns in them");
+  EXPECT_EQ(refusal({"workers=2"}), "workers: expected 0: the threads of a3c step their own envs");
+  EXPECT_EQ(refusal({"async.schedule=fixed"}),
+            "async.schedule: expected free: a3c depends on timing by design");
+  EXPECT_EQ(refusal({"normalize_reward=true"}),
+            "normalize_reward: expected false: the threads of a3c learn before the rewards of all "
+            "are known (appo scales them)");
+  EXPECT_EQ(
+      refusal({"normalize_obs=true"}),
+      "normalize_obs: expected false: the threads of a3c share parameters, not the moments of "
+      "observations (appo has both)");
+}
+
+// More steps cost no more allocations: what there is, is the learner's.
+TEST(Actors, AllocateNothingPerStep) {
+  if (!can_count_allocations()) GTEST_SKIP() << "not in this build";
+  const auto allocations = [](int steps) {
+    Trainer trainer(run_config(
+        "pendulum", {"algo=appo", "backend=actors", "threads=2", "actors=4", "num_envs=8",
+                     "n_steps=" + std::to_string(steps), "appo.minibatches=1", "appo.n_epochs=1"}));
+    trainer.iterate();
+    trainer.iterate();
+    const uint64_t before = allocation_count();
+    trainer.iterate();
+    return static_cast<int64_t>(allocation_count() - before);
+  };
+  EXPECT_LT(std::abs(allocations(48) - allocations(16)), 32);  // one a step would be 128
+}
+
 TEST(Actors, ErrorsOfAnEnvComeOut) {
   const Overrides faulty = {"algo=impala",    "num_envs=8", "n_steps=8", "steps=8000",
                             "backend=actors", "threads=2",  "crash_dir="};
@@ -221,6 +365,16 @@ TEST(Actors, ErrorsOfAnEnvComeOut) {
   EXPECT_GT(goes_on.progress().env_failures, 0);
 }
 
+TEST(Actors, ARingThatDoesNotFitIsRefusedWithOneThatDoes) {
+  const RunConfig run = run_config("cartpole", {"algo=appo", "backend=actors", "num_envs=4096",
+                                                "n_steps=200000", "async.ring=65"});
+  const std::string why = error_text(ErrorCode::kUsage, [&] { Trainer trainer(run); });
+  EXPECT_TRUE(why.starts_with("a ring of 65 rollouts, ")) << why;
+  EXPECT_TRUE(why.find("available: async.ring=") != why.npos ||
+              why.find("lower n_steps or num_envs") != why.npos)
+      << why;
+}
+
 TEST(Actors, RefuseWhatCannotBe) {
   const auto refusal = [](const std::string& env, const Overrides& overrides) {
     return error_text(ErrorCode::kUsage, [&] { run_config(env, overrides); });
@@ -230,6 +384,8 @@ TEST(Actors, RefuseWhatCannotBe) {
             "present policy did (algo=appo and algo=impala allow for others)");
   EXPECT_EQ(refusal("cartpole", {"algo=appo", "backend=actors", "num_envs=4", "actors=5"}),
             "actors: expected an integer from 1 to 4 (num_envs), got 5");
+  EXPECT_EQ(refusal("cartpole", {"algo=appo", "backend=actors", "actors=4", "workers=5"}),
+            "workers: expected an integer from 1 to 4 (actors), got 5");
 }
 
 }  // namespace

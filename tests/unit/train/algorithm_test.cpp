@@ -152,14 +152,14 @@ TEST(OwnAlgorithm, HasItsSectionAndNoOther) {
               load_run_config(registry(), "cartpole", true, {"reinforce.lr=1"}, algorithms());
             }).substr(0, 26),
             "unknown key 'reinforce.lr'");
-  EXPECT_EQ(refusal([] {
-              load_run_config(registry(), "cartpole", true, {"algo=reinforced"}, algorithms());
-            }),
-            "algo: expected one of ppo, appo, impala, reinforce, got 'reinforced'; did you mean "
-            "'reinforce'?");
+  EXPECT_EQ(
+      refusal(
+          [] { load_run_config(registry(), "cartpole", true, {"algo=reinforced"}, algorithms()); }),
+      "algo: expected one of ppo, appo, impala, a3c, reinforce, got 'reinforced'; did you mean "
+      "'reinforce'?");
   EXPECT_EQ(refusal([] { run_of({"net.shared=true"}); }), "reinforce trains the actor alone");
   EXPECT_EQ(refusal([] { load_run_config(registry(), "cartpole", true, {"algo=reinforce"}); }),
-            "algo: expected one of ppo, appo, impala, got 'reinforce'");
+            "algo: expected one of ppo, appo, impala, a3c, got 'reinforce'");
 }
 
 TEST(OwnAlgorithm, ANameIsTakenOnce) {

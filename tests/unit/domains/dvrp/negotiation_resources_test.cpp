@@ -37,7 +37,7 @@ TEST(NegotiationResources, NoAllocationPerStep) {
   };
   for (const std::vector<std::string>& settings : cases) {
     for (const Variant& variant : flotilla::test::variants_for(type, 7)) {
-      EXPECT_EQ(allocations_of(settings, variant, 60), 0U)
+      EXPECT_EQ(allocations_of(settings, variant, 30), 0U)
           << variant.name << ", " << testing::PrintToString(settings);
     }
   }

@@ -176,7 +176,7 @@ void expect_sound(const Instance& instance, const Tour& tour) {
 
 TEST(Oracle, EveryTourPassesTheChecker) {
   ThreadPool pool(2);
-  const std::vector<Instance> instances = draw_many(flotilla::test::kSanitized ? 100 : 10'000);
+  const std::vector<Instance> instances = draw_many(flotilla::test::kSanitized ? 100 : 4'000);
   const auto router = make_network_router(random_weights(1), data().city, {}, pool);
   const std::vector<Tour> tours = route_all(*router, instances, 512);
   for (size_t i = 0; i < tours.size(); ++i) {
