@@ -105,7 +105,7 @@ def main():
     environment = {key: value for key, value in os.environ.items()
                    if key not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
     environment["PYTHONPATH"] = str(HERE)
-    environment["FLOTILLA_ROOT"] = str(options.root)
+    environment["FLOTILLA_ROOT"] = str(options.root.resolve())
     sys.exit(subprocess.run([python, "-m", "unittest", *tests], cwd=options.work, check=False,
                             env=environment).returncode)
 
