@@ -4,6 +4,7 @@
 #include "flotilla/domains/classic/classic.h"
 #include "flotilla/domains/coinrun/coinrun.h"
 #include "flotilla/domains/dvrp/dvrp.h"
+#include "flotilla/domains/funding/funding.h"
 
 namespace flotilla {
 
@@ -12,6 +13,7 @@ void register_domains(Program& program) {
   register_cage2(program);
   register_coinrun(program);
   register_dvrp(program);
+  register_funding(program);
 }
 
 void register_domains(Registry& registry) {

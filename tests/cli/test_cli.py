@@ -26,7 +26,7 @@ BINARY = None
 TIMED = None  # both kinds
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 BATCHED = {"dvrp"}  # whose environments step all together
-SMALLER = {"dvrp": ["customers=6"]}  # settings of envs that take long
+SMALLER = {"dvrp": ["customers=6"], "funding": ["market.days=12", "market.symbols=20"]}  # settings of envs that take long
 TIMEOUT_S = 30
 
 JSON_KEYS = {"env", "backend", "num_envs", "threads", "workers", "steps", "wall_s", "cpu_s",
@@ -175,7 +175,7 @@ class Help(CliTest):
 
     def test_list(self):
         envs = registered_envs()
-        self.assertGreaterEqual(set(envs), {"cartpole", "pendulum", "catch", "faulty", "cage2", "coinrun", "dvrp"})
+        self.assertGreaterEqual(set(envs), {"cartpole", "pendulum", "catch", "faulty", "cage2", "coinrun", "dvrp", "funding"})
         for env in envs:
             result = self.run_cli("list", env)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
@@ -229,7 +229,7 @@ class BadInput(CliTest):
         all_envs = " ('flotilla list' shows all)"
         cases = [
             (["bnch"], "unknown command 'bnch'; did you mean 'bench'? "
-                       "(commands: list, train, eval, plot, compare, export, check, verify, bench, doctor, cage2, corners, regions, maze, coinrun, dvrp)"),
+                       "(commands: list, train, eval, plot, compare, export, check, verify, bench, doctor, cage2, corners, regions, maze, coinrun, dvrp, funding)"),
             (["bench", "env", "cartpol"],
              "unknown environment 'cartpol'; did you mean 'cartpole'?" + all_envs),
             (["bench", "env", "tetris"], "unknown environment 'tetris'" + all_envs),
@@ -310,7 +310,7 @@ class BadInput(CliTest):
     def test_unknown_commands_and_options_get_a_suggestion(self):
         for arguments, message in (
                 (["bnech"], "unknown command 'bnech'; did you mean 'bench'?"
-                            " (commands: list, train, eval, plot, compare, export, check, verify, bench, doctor, cage2, corners, regions, maze, coinrun, dvrp)"),
+                            " (commands: list, train, eval, plot, compare, export, check, verify, bench, doctor, cage2, corners, regions, maze, coinrun, dvrp, funding)"),
                 (["bench", "evn"],
                  "unknown command 'evn'; did you mean 'env'? (commands: env, ppo, parallel, scaling, search, oracle)"),
                 (["bench"], "a command is missing (commands: env, ppo, parallel, scaling, search, oracle)"),
@@ -347,7 +347,7 @@ class Names(CliTest):
     def test_control_characters_are_escaped(self):
         self.expect_error([self.NASTY], 2, f"unknown command '{self.SHOWN}' (commands: list, train, "
                           "eval, plot, compare, export, check, verify, bench, doctor, cage2, corners, "
-                          "regions, maze, coinrun, dvrp)")
+                          "regions, maze, coinrun, dvrp, funding)")
         for arguments, status, message in (
                 (["train", self.NASTY], 2, f"no recipe, environment or file '{self.SHOWN}'"),
                 (["eval", self.NASTY], 2, f"there is no run or policy file '{self.SHOWN}'"),
@@ -384,7 +384,7 @@ class Names(CliTest):
     def test_bytes_that_are_no_text(self):
         self.expect_error([b"\xff\xfe".decode(errors="surrogateescape")], 2,
                           "unknown command '\\xff\\xfe' (commands: list, train, eval, plot, compare, "
-                          "export, check, verify, bench, doctor, cage2, corners, regions, maze, coinrun, dvrp)")
+                          "export, check, verify, bench, doctor, cage2, corners, regions, maze, coinrun, dvrp, funding)")
         run = b"run \xff".decode(errors="surrogateescape")
         self.addCleanup(shutil.rmtree, self.dir / run, ignore_errors=True)
         for arguments in (["train", "cartpole", "--steps", 1, "--out", run],

@@ -20,9 +20,11 @@ const std::vector<std::string> kChecks = {
     "spec", "bounds",        "written whole", "statistics", "deterministic", "time limit",
     "mask", "no allocation", "threads",       "processes",  "save and load"};
 
-// Settings that make an env quick to step: every step of dial-a-ride routes all its requests anew.
+// Settings that make an env quick to step: every step of dial-a-ride routes all its requests anew;
+// every process makes its own market.
 std::vector<std::string> quick(const EnvType& type) {
   if (type.name == "dvrp") return {"customers=6", "oracle.refine=0"};
+  if (type.name == "funding") return {"market.days=12", "market.symbols=20"};
   return {};
 }
 

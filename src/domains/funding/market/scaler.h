@@ -1,0 +1,32 @@
+// The scale of what policies see of the scanner: mean and deviation of each feature over the rows
+// of the training part alone.
+#pragma once
+
+#include <array>
+
+#include "flotilla/domains/funding/market/market.h"
+
+namespace flotilla::funding {
+
+struct Scaler {
+  std::array<double, kFeatures> mean{}, deviation{};
+
+  Features scaled(const Features& row) const {
+    Features result{};
+    for (size_t i = 0; i < result.size(); ++i) {
+      result[i] = static_cast<float>((static_cast<double>(row[i]) - mean[i]) / deviation[i]);
+    }
+    return result;
+  }
+};
+
+// Times of the market, from one to before the other.
+struct Times {
+  int begin = 0, end = 0;
+  int size() const { return end - begin; }
+};
+
+// Of all listed rows of these times. A feature that never varies keeps its unit.
+Scaler fit_scaler(const Market& market, Times times);
+
+}  // namespace flotilla::funding

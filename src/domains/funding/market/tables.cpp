@@ -1,0 +1,111 @@
+#include "flotilla/domains/funding/market/tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "flotilla/core/activity.h"
+#include "flotilla/core/error.h"
+#include "flotilla/domains/funding/market/files.h"
+
+namespace flotilla::funding {
+namespace {
+
+constexpr size_t kKept = 2;
+
+Market market_of(const TableOptions& options) {
+  if (options.data.empty()) return make_market(options.synthetic);
+  const Activity reading("reading " + options.data);
+  return read_market(options.data);
+}
+
+}  // namespace
+
+Times Split::times_of(Part part, int times) const {
+  const auto at = [times](double share) { return static_cast<int>(std::floor(times * share)); };
+  const int first = at(train), second = at(train + validation);
+  switch (part) {
+    case Part::kTrain:
+      return {0, first};
+    case Part::kValidation:
+      return {std::min(first + embargo, second), second};
+    default:
+      return {std::min(second + embargo, times), times};
+  }
+}
+
+void TableOptions::add_to(Schema& schema) {
+  schema
+      .text("data", "",
+            "directory of a market as `funding data` writes it; without one it is made up")
+      .integer("market.days", SyntheticOptions{}.days, {1, kMostDays}, "of the made-up market")
+      .integer("market.symbols", SyntheticOptions{}.symbols, {1, kMostSymbols}, "coins in it")
+      .integer("market.seed", 1, {0, INT64_MAX}, "of everything in it")
+      .number("split.train", Split{}.train, {0, 1}, "part of the days, the first, for training")
+      .number("split.validation", Split{}.validation, {0, 1},
+              "part of the days behind them; the rest is for testing")
+      .number("split.embargo_days", 3, {0, 30},
+              "left out before validation and test; means of 3 days look back that far");
+}
+
+TableOptions TableOptions::from(const Config& config) {
+  TableOptions options;
+  options.data = config.get_text("data");
+  options.synthetic = {.days = static_cast<int>(config.get_integer("market.days")),
+                       .symbols = static_cast<int>(config.get_integer("market.symbols")),
+                       .seed = static_cast<uint64_t>(config.get_integer("market.seed"))};
+  options.split = {.train = config.get_number("split.train"),
+                   .validation = config.get_number("split.validation"),
+                   .embargo = static_cast<int>(
+                       std::lround(config.get_number("split.embargo_days") * kStepsPerDay))};
+  if (options.split.train + options.split.validation > 1) {
+    throw Error(
+        ErrorCode::kUsage,
+        fmt::format("split.validation: with split.train {:g} expected at most {:g}, got {:g}",
+                    options.split.train, 1 - options.split.train, options.split.validation));
+  }
+  options.both_directions = config.get_text("rules") == "era";
+  return options;
+}
+
+std::string TableOptions::key() const {
+  const std::string source =
+      data.empty() ? fmt::format("{} {} {}", synthetic.days, synthetic.symbols, synthetic.seed)
+                   : data;
+  return fmt::format("{} {} {}", both_directions, split.train, source);
+}
+
+Tables::Tables(const TableOptions& options)
+    : market(market_of(options)),
+      scaler(fit_scaler(market, options.split.times_of(Part::kTrain, market.times()))),
+      board(market, scaler, options.both_directions) {}
+
+const Tables& SharedTables::make() const {
+  const std::lock_guard lock(mutex_);
+  if (tables_ == nullptr) {
+    tables_ = std::make_unique<const Tables>(options_);
+    made_.store(tables_.get(), std::memory_order_release);
+  }
+  return *tables_;
+}
+
+std::shared_ptr<const SharedTables> shared_tables(const TableOptions& options) {
+  using Entry = std::pair<std::string, std::shared_ptr<const SharedTables>>;
+  static std::mutex mutex;
+  static std::vector<Entry> kept;  // the last one asked for is the last
+  const std::string key = options.key();
+  const std::lock_guard lock(mutex);
+  const auto found = std::ranges::find(kept, key, &Entry::first);
+  if (found != kept.end()) {
+    std::rotate(found, found + 1, kept.end());
+    return kept.back().second;
+  }
+  if (kept.size() == kKept) kept.erase(kept.begin());
+  kept.emplace_back(key, std::make_shared<const SharedTables>(options));
+  return kept.back().second;
+}
+
+}  // namespace flotilla::funding
