@@ -118,7 +118,7 @@ std::unique_ptr<Run> open_run(const Program& program, const RunArguments& argume
   return std::make_unique<Run>(run, out, program.algorithms);
 }
 
-void print_begin(const Program& program, const Run& run) {
+void print_begin(const Program& program, const Run& run, bool resumed) {
   say(run_header(run.config(), run.trainer().shape()) + "\n");
   say(fmt::format("memory: {:.0f} MB so far, {:.1f} MB of rollouts\n",
                   static_cast<double>(resident_bytes()) * 1e-6,
@@ -135,9 +135,7 @@ void print_begin(const Program& program, const Run& run) {
   for (const Program::Remark& remark : program.remarks) {
     if (const std::string text = remark(run.config()); !text.empty()) log::warn(text);
   }
-  if (const int64_t steps = run.trainer().progress().steps; steps > 0) {
-    say(fmt::format("going on after {} steps\n", steps));
-  }
+  if (resumed) say(fmt::format("going on after {} steps\n", run.trainer().progress().steps));
   for (const std::string& change : run.changes()) say("changed: " + change + "\n");
 }
 
@@ -180,7 +178,7 @@ void train(const Program& program, const RunArguments& arguments, const std::str
     }
     return;
   }
-  print_begin(program, *run);
+  print_begin(program, *run, !arguments.resume().empty());
   if (!run->ended_by().empty()) say("nothing is left to train: " + what_ended(*run) + "\n");
   train_shown(*run);
   announce_evaluation(*run);
