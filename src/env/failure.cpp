@@ -62,7 +62,8 @@ std::string FailureReport::message() const {
 EnvFailure::EnvFailure(const FailureReport& report, const std::string& consequence)
     : Error(ErrorCode::kEnvironment, summary(report) + replay_hint(report) + consequence,
             context_of(report)),
-      report_(report) {}
+      report_(report),
+      consequence_(consequence) {}
 
 std::string CrashBundle::text() const {
   const Json json = {{"format", kFormat},

@@ -31,9 +31,11 @@ class EnvFailure : public Error {
  public:
   EnvFailure(const FailureReport& report, const std::string& consequence);
   const FailureReport& report() const { return report_; }
+  const std::string& consequence() const { return consequence_; }
 
  private:
   FailureReport report_;
+  std::string consequence_;
 };
 
 // Enough to repeat one env's episode up to the failed step, in one process.

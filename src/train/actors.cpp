@@ -145,7 +145,7 @@ void Actors::learnt() {
 }
 
 Actors::Waiting Actors::waits(const Actor& actor) const {
-  if (actor.taken || actor.stepping || actor.step > 0) return Waiting::kNot;
+  if (actor.taken || actor.begun) return Waiting::kNot;
   const bool late = options_.fixed && actor.rollout - options_.lag > version_;
   if (late) return Waiting::kForWeights;
   const bool full = actor.rollout >= learnt_ + static_cast<int64_t>(ring_.size());
@@ -155,7 +155,7 @@ Actors::Waiting Actors::waits(const Actor& actor) const {
 bool Actors::may_go_on(const Actor& actor) const {
   if (actor.taken || failure_) return false;
   if (actor.stepping) return vec_.ready(actor.group);
-  if (actor.step > 0) return true;
+  if (actor.begun) return true;
   return actor.rollout < end_ && waits(actor) == Waiting::kNot;
 }
 
@@ -174,7 +174,7 @@ Actors::Actor* Actors::take() {
   chosen->taken = true;
   double& waited = chosen->stepping ? times_.step_s : times_.thread_s;
   if (chosen->since_ns > 0) waited += seconds(now_ns() - chosen->since_ns);
-  if (chosen->step == 0 && !chosen->stepping) {
+  if (!chosen->begun) {
     begin_rollout(*chosen);
     times_.hand_over_s = std::max(times_.hand_over_s, seconds(now_ns() - start));
   }
@@ -228,6 +228,7 @@ void Actors::fail(std::exception_ptr failure) {
 void Actors::begin_rollout(Actor& actor) {
   const int64_t version =
       options_.fixed ? std::max<int64_t>(0, actor.rollout - options_.lag) : version_;
+  actor.begun = true;
   actor.snapshot = snapshot(version);
   actor.policy = actor.snapshot.get();
   places_[place_of(actor.rollout)].versions[static_cast<size_t>(actor.group)] = version;
@@ -284,6 +285,7 @@ void Actors::end_rollout(Actor& actor, int part) {
   Place& place = places_[place_of(actor.rollout)];
   ++actor.rollout;
   actor.step = 0;
+  actor.begun = false;
   const int complete = place.complete.fetch_add(1, std::memory_order_acq_rel) + 1;
   if (complete == static_cast<int>(actors_.size())) bell_.ring();
 }
@@ -291,7 +293,7 @@ void Actors::end_rollout(Actor& actor, int part) {
 bool Actors::all_at_end() {
   const std::lock_guard lock(mutex_);
   return std::ranges::all_of(actors_, [this](const Actor& actor) {
-    return !actor.taken && !actor.stepping && actor.step == 0 && actor.rollout >= end_;
+    return !actor.taken && !actor.begun && actor.rollout >= end_;
   });
 }
 
@@ -301,8 +303,7 @@ void Actors::pause() {
     const std::lock_guard lock(mutex_);
     end_ = options_.fixed ? learnt_ + static_cast<int64_t>(ring_.size()) : 0;
     for (const Actor& actor : actors_) {
-      const bool begun = actor.taken || actor.stepping || actor.step > 0;
-      end_ = std::max(end_, actor.rollout + (begun ? 1 : 0));
+      end_ = std::max(end_, actor.rollout + (actor.begun ? 1 : 0));
     }
   }
   while (true) {

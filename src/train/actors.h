@@ -108,6 +108,7 @@ class Actors {
     int group = 0;
     int64_t rollout = 0;    // that it is in, counted from the start of the run
     int step = 0;           // of it
+    bool begun = false;     // that rollout
     bool taken = false;     // a thread goes on with it
     bool stepping = false;  // a worker process does
     bool seated = true;     // its first observations are where they belong

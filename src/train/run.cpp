@@ -416,23 +416,25 @@ void Run::tell_what_is_kept(const Error& error) {
       error.code(),
       fmt::format("{}; training is done and its policy is in checkpoint step_{}: evaluate it "
                   "with --resume {}, or end the run without that by eval.episodes=0 besides",
-                  error.what(), saved_step_, path()),
-      error.context());
+                  error.what(), saved_step_, path()));
 }
 
 std::string Run::summary() const { return directory_.read(kSummary, kLargestSummary); }
 
 void Run::fail(const std::exception& exception) const {
   const Error error = as_error(exception);
+  const auto* failure = dynamic_cast<const EnvFailure*>(&exception);
   const bool of_files = error.code() == ErrorCode::kData;
-  if (!of_files && !is_refusal(exception)) throw;  // what is being handled, whatever it is
+  // What is being handled, whatever it is.
+  if (failure == nullptr && !of_files && !is_refusal(exception)) throw;
   if (writing_.valid()) writing_.wait();
   const std::vector<int64_t> steps = checkpoints_.steps();
-  throw Error(error.code(),
-              steps.empty()
-                  ? error.what()
-                  : fmt::format("{}; the last checkpoint is step_{}: resume with --resume {}",
-                                error.what(), steps.back(), directory_.directory().place()));
+  const std::string kept =
+      steps.empty() ? ""
+                    : fmt::format("; the last checkpoint is step_{}: resume with --resume {}",
+                                  steps.back(), directory_.directory().place());
+  if (failure != nullptr) throw EnvFailure(failure->report(), failure->consequence() + kept);
+  throw Error(error.code(), error.what() + kept);
 }
 
 // For people who read what became of a run; nothing depends on it.

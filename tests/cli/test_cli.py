@@ -1362,7 +1362,8 @@ class TrainFailures(TrainTest):
         self.assertEqual((result.returncode, result.stdout), (3, ""))
         self.assertRegex(result.stderr.splitlines()[-1],
                          r"\Aflotilla: env \d+ of 'faulty' failed in step: threw: faulty: told to "
-                         r"throw at step 50; replay it with: \S+/flotilla check faulty --replay ")
+                         r"throw at step 50; replay it with: \S+/flotilla check faulty --replay \S+; "
+                         r"the last checkpoint is step_0: resume with --resume runs/1 \(env=\d+, [^()]*\)\Z")
         # What the run was is still there.
         self.assertLessEqual({"config.yaml", "crashes", "checkpoints"},
                              {path.name for path in (self.dir / "runs/1").iterdir()})

@@ -180,6 +180,21 @@ TEST(Actors, AStoppedRunGoesOnAsIfItHadNot) {
   }
 }
 
+// An actor that has just ended its last rollout, and is still in a thread's hands, is at its end.
+TEST(Actors, PauseAtAnyMoment) {
+  for (const Overrides& schedule :
+       {fixed(kAppo, 0), fixed(kAppo, 2), with(kAppo, {"backend=actors", "async.ring=1"})}) {
+    Trainer trainer(
+        run_config("cartpole", with(schedule, {"threads=3", "num_envs=4", "actors=4", "n_steps=2",
+                                               "net.hidden=4", "appo.n_epochs=1"})));
+    for (int i = 0; i < (kSanitized ? 200 : 2000); ++i) {
+      trainer.iterate();
+      Writer writer;
+      trainer.save(writer);
+    }
+  }
+}
+
 double metric(const Progress& progress, const std::string& name) {
   for (const auto& [each, value] : progress.update.metrics) {
     if (each == name) return value;
