@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <numeric>
+#include <stdexcept>
 #include <string_view>
 
 #include "flotilla/core/error.h"
@@ -58,7 +61,8 @@ void require_squashable(const std::string& key, const EnvSpec& env) {
 }
 
 Torso parse_torso(const std::string& word) {
-  return word == "nature" ? Torso::kNature : word == "impala" ? Torso::kImpala : Torso::kNone;
+  const auto* found = std::ranges::find(kTorsoNames, word);
+  return static_cast<Torso>(found - std::begin(kTorsoNames));
 }
 
 ImageShape image_for(Torso torso, const std::string& key, const EnvSpec& env) {
@@ -72,6 +76,41 @@ ImageShape image_for(Torso torso, const std::string& key, const EnvSpec& env) {
   const int least = least_image(torso);
   if (shape[0] < least || shape[1] < least) refuse(fmt::format("at least {} x {}", least, least));
   return {shape[0], shape[1], shape[2]};
+}
+
+std::vector<Group> groups_for(const std::string& key, const std::string& text, const EnvSpec& env) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::kUsage, fmt::format("{}: {}", key, what));
+  };
+  if (text.empty()) {
+    refuse("torso=attention needs them, as COUNTxFEATURES:WIDTH of each, such as 1x5:16,5x17:32");
+  }
+  std::vector<Group> groups;
+  try {
+    groups = parse_groups(text);
+  } catch (const std::invalid_argument& error) {
+    refuse(error.what());
+  }
+  size_t numbers = 0;
+  for (const Group& group : groups) numbers += static_cast<size_t>(group.count * group.features);
+  if (numbers != env.obs.elements()) {
+    refuse(fmt::format("they are {} numbers, observations of {} have {}", numbers,
+                       in_quotes(env.name), env.obs.elements()));
+  }
+  return groups;
+}
+
+void read_attention(const Config& config, const std::string& prefix, const EnvSpec& env,
+                    NetworkSpec& spec) {
+  spec.groups = groups_for(prefix + "groups", config.get_text(prefix + "groups"), env);
+  spec.fusion = static_cast<int>(config.get_integer(prefix + "fusion"));
+  if (spec.fusion % kFusionUnit != 0) {
+    throw Error(ErrorCode::kUsage, fmt::format("{}fusion: expected a multiple of {}, got {}",
+                                               prefix, kFusionUnit, spec.fusion));
+  }
+  if (spec.precision == Precision::kBf16) {
+    throw Error(ErrorCode::kUsage, prefix + "precision: torso=attention has fp32 alone");
+  }
 }
 
 // Multiply-adds of the layers of a perceptron, and of those behind its first.
@@ -91,7 +130,26 @@ Macs hidden_macs(const NetworkSpec& spec) {
   return macs;
 }
 
+Macs attention_macs(const NetworkSpec& spec) {
+  Macs macs;
+  const AttentionTorso torso = make_attention(spec.groups, spec.fusion);
+  for (const TokenStep& step : torso.steps) {
+    const Tokens &in = torso.tokens[static_cast<size_t>(step.in)],
+                 &out = torso.tokens[static_cast<size_t>(step.out)];
+    double count = 0;
+    if (step.kind == TokenStep::Kind::kLinear) {
+      count = static_cast<double>(in.width) * out.width * out.count;
+    } else if (step.kind == TokenStep::Kind::kAttend) {
+      count = 2.0 * out.width * out.count * out.count;
+    }
+    macs.all += count;
+    if (step.in >= static_cast<int>(spec.groups.size())) macs.behind_first += count;
+  }
+  return macs;
+}
+
 Macs torso_macs(const NetworkSpec& spec) {
+  if (spec.torso == Torso::kAttention) return attention_macs(spec);
   Macs macs;
   for (const Convolution& each : make_torso(spec.torso, spec.image).convolutions) {
     const double window = static_cast<double>(each.inputs) * each.kernel * each.kernel;
@@ -125,6 +183,11 @@ int NetworkSpec::outputs() const {
   return std::accumulate(action.choices.begin(), action.choices.end(), 0);
 }
 
+int NetworkSpec::features() const {
+  if (torso == Torso::kNone) return inputs;
+  return torso == Torso::kAttention ? fusion : make_torso(torso, image).features();
+}
+
 double NetworkSpec::forward_macs() const { return network_macs(*this).all; }
 
 // Forward, the gradients of the weights, and the gradients of every layer's inputs but those of
@@ -140,8 +203,11 @@ Schema NetworkSpec::schema() {
       .text("hidden", "64,64",
             fmt::format("widths of the hidden layers, 1 to {} each, up to {} layers", kMaxWidth,
                         kMaxLayers))
-      .choice("torso", "none", {"none", "nature", "impala"},
-              "convolutions in front of them, for images")
+      .choice("torso", "none", {std::begin(kTorsoNames), std::end(kTorsoNames)},
+              "in front of them: convolutions for images, or attention among groups")
+      .text("groups", "",
+            "of torso=attention: the observation as COUNTxFEATURES:WIDTH of each group of things")
+      .integer("fusion", 256, {kFusionUnit, 1024}, "width of its tokens, one per group")
       .choice("activation", "tanh", {"tanh", "relu"}, "of the hidden layers")
       .boolean("shared", false, "actor and critic share the hidden layers")
       .choice("init", "orthogonal", {"orthogonal", "default"},
@@ -163,7 +229,6 @@ NetworkSpec NetworkSpec::from(const Config& config, const std::string& prefix, c
   spec.inputs = static_cast<int>(env.obs.elements());
   spec.obs_type = env.obs.type;
   spec.torso = parse_torso(config.get_text(prefix + "torso"));
-  if (spec.torso != Torso::kNone) spec.image = image_for(spec.torso, prefix + "torso", env);
   spec.hidden = parse_hidden(prefix + "hidden", config.get_text(prefix + "hidden"));
   spec.activation = config.get_text(prefix + "activation") == "relu" ? Activation::kRelu  //
                                                                      : Activation::kTanh;
@@ -176,8 +241,10 @@ NetworkSpec NetworkSpec::from(const Config& config, const std::string& prefix, c
   spec.normalise_obs = config.get_boolean(prefix + "normalize_obs");
   spec.precision =
       config.get_text(prefix + "precision") == "bf16" ? Precision::kBf16 : Precision::kFp32;
+  if (spec.sees_images()) spec.image = image_for(spec.torso, prefix + "torso", env);
+  if (spec.torso == Torso::kAttention) read_attention(config, prefix, env, spec);
   if (spec.squash) require_squashable(prefix + "squash", env);
-  if (spec.normalise_obs && spec.torso != Torso::kNone) {
+  if (spec.normalise_obs && spec.sees_images()) {
     throw Error(ErrorCode::kUsage,
                 prefix + "normalize_obs: a torso scales pixels itself, so only one of them");
   }
@@ -187,8 +254,9 @@ NetworkSpec NetworkSpec::from(const Config& config, const std::string& prefix, c
 Config NetworkSpec::to_config() const {
   Config config(schema());
   config.set("hidden", fmt::format("{}", fmt::join(hidden, ",")));
-  constexpr const char* kTorsos[] = {"none", "nature", "impala"};
-  config.set("torso", kTorsos[static_cast<int>(torso)]);
+  config.set("torso", kTorsoNames[static_cast<int>(torso)]);
+  config.set("groups", to_text(groups));
+  config.set("fusion", fmt::to_string(fusion));
   config.set("activation", activation == Activation::kRelu ? "relu" : "tanh");
   config.set("shared", shared ? "true" : "false");
   config.set("init", init == Init::kDefault ? "default" : "orthogonal");

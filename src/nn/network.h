@@ -1,7 +1,7 @@
-// What a policy's network looks like: a multi-layer perceptron, with convolutions in front of it
-// where observations are images, that gives the parameters of a distribution over actions (actor)
-// and the value of an observation (critic). Every kernel that can carry out such a network builds
-// itself from this description.
+// What a policy's network looks like: a multi-layer perceptron, with a torso in front of it where
+// observations are images or groups of things, that gives the parameters of a distribution over
+// actions (actor) and the value of an observation (critic). Every kernel that can carry out such a
+// network builds itself from this description.
 #pragma once
 
 #include <string>
@@ -9,6 +9,7 @@
 
 #include "flotilla/core/config.h"
 #include "flotilla/env/spec.h"
+#include "flotilla/nn/attention.h"
 #include "flotilla/nn/torso.h"
 
 namespace flotilla {
@@ -27,8 +28,10 @@ struct NetworkSpec {
   int inputs = 0;  // elements of an observation
   ObsType obs_type = ObsType::kFloat32;
   Torso torso = Torso::kNone;
-  ImageShape image;         // an observation, where there is a torso
-  std::vector<int> hidden;  // widths of the hidden layers
+  ImageShape image;           // an observation, where convolutions see it
+  std::vector<Group> groups;  // and where attention does
+  int fusion = 256;           // width of its tokens
+  std::vector<int> hidden;    // widths of the hidden layers
   Activation activation = Activation::kTanh;
   bool shared = false;  // actor and critic share the hidden layers; a torso they always do
   Init init = Init::kOrthogonal;
@@ -47,10 +50,9 @@ struct NetworkSpec {
   size_t obs_bytes() const {
     return static_cast<size_t>(inputs) * (obs_type == ObsType::kUint8 ? 1 : sizeof(float));
   }
+  bool sees_images() const { return torso == Torso::kNature || torso == Torso::kImpala; }
   // Numbers that the hidden layers see of an observation.
-  int features() const {
-    return torso == Torso::kNone ? inputs : make_torso(torso, image).features();
-  }
+  int features() const;
   // Whether actor and critic have layers in common.
   bool has_common_layers() const { return shared || torso != Torso::kNone; }
   // One per choice of every dimension, or the means of a box.

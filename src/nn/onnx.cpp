@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -170,7 +171,12 @@ class PolicyGraph {
 
  private:
   std::string add_observations() {
-    if (spec_.torso != Torso::kNone) return torso(add_picture());
+    if (spec_.sees_images()) return torso(add_picture());
+    const std::string seen = add_numbers();
+    return spec_.torso == Torso::kAttention ? attention(seen) : seen;
+  }
+
+  std::string add_numbers() {
     const std::string obs = graph_.input("obs", Type::kFloat, {kBatch, spec_.inputs});
     if (!spec_.normalise_obs) return obs;
     const std::string centred = graph_.node("Sub", {obs, graph_.numbers(policy_.obs_mean)});
@@ -205,6 +211,87 @@ class PolicyGraph {
       }
     }
     return flat(relu(x));
+  }
+
+  // Tokens are [observations, count, width].
+  std::string attention(const std::string& obs) {
+    const AttentionTorso torso = make_attention(spec_.groups, spec_.fusion);
+    std::vector<std::string> made(torso.tokens.size());
+    int64_t first = 0;
+    for (size_t g = 0; g < spec_.groups.size(); ++g) {
+      const Group& group = spec_.groups[g];
+      const int64_t end = first + static_cast<int64_t>(group.count) * group.features;
+      const std::string own = graph_.node(
+          "Slice", {obs, graph_.integers({first}), graph_.integers({end}), graph_.integers({1})});
+      made[g] = reshaped(own, {0, group.count, group.features});
+      first = end;
+    }
+    for (const TokenStep& step : torso.steps) {
+      made[static_cast<size_t>(step.out)] = carry_out(torso, step, made);
+    }
+    return graph_.node("Squeeze", {made.back(), graph_.integers({1})});
+  }
+  std::string tokens(const AttentionTorso& torso, int which, const std::vector<std::string>& made) {
+    const Tokens& wanted = torso.tokens[static_cast<size_t>(which)];
+    if (wanted.flat_of >= 0) {
+      return reshaped(made[static_cast<size_t>(wanted.flat_of)], {0, 1, wanted.width});
+    }
+    if (wanted.parts.empty()) return made[static_cast<size_t>(which)];
+    std::vector<std::string> parts;
+    for (const int part : wanted.parts) parts.push_back(made[static_cast<size_t>(part)]);
+    return graph_.node("Concat", parts, {one("axis", 1)});
+  }
+  std::string carry_out(const AttentionTorso& torso, const TokenStep& step,
+                        const std::vector<std::string>& made) {
+    const std::string x = tokens(torso, step.in, made);
+    std::string y;
+    switch (step.kind) {
+      case TokenStep::Kind::kLinear:
+        y = graph_.node("Transpose", {parameter(step.name + ".weight")}, {list("perm", {1, 0})});
+        y = graph_.node("Add", {graph_.node("MatMul", {x, y}), parameter(step.name + ".bias")});
+        if (step.added >= 0) y = graph_.node("Add", {y, tokens(torso, step.added, made)});
+        break;
+      case TokenStep::Kind::kNorm:
+        y = normalised(x, step.name);
+        break;
+      case TokenStep::Kind::kAttend:
+        return attend(x, torso.tokens[static_cast<size_t>(step.out)], step.heads);
+      case TokenStep::Kind::kMean:
+        return graph_.node("ReduceMean", {x}, {list("axes", {1})});
+    }
+    return step.relu ? relu(y) : y;
+  }
+  std::string normalised(const std::string& x, const std::string& name) {
+    const std::string centred =
+        graph_.node("Sub", {x, graph_.node("ReduceMean", {x}, {list("axes", {2})})});
+    const std::string variance =
+        graph_.node("ReduceMean", {graph_.node("Mul", {centred, centred})}, {list("axes", {2})});
+    const std::string deviation =
+        graph_.node("Sqrt", {graph_.node("Add", {variance, graph_.number(kNormEpsilon)})});
+    const std::string scaled =
+        graph_.node("Mul", {graph_.node("Div", {centred, deviation}), parameter(name + ".weight")});
+    return graph_.node("Add", {scaled, parameter(name + ".bias")});
+  }
+  std::string attend(const std::string& x, const Tokens& out, int heads) {
+    const int64_t width = out.width / heads;
+    const auto side = [&](int64_t number, const Integers& order) {
+      const std::string own =
+          graph_.node("Slice", {x, graph_.integers({number * out.width}),
+                                graph_.integers({(number + 1) * out.width}), graph_.integers({2})});
+      return graph_.node("Transpose", {reshaped(own, {0, out.count, heads, width})},
+                         {list("perm", order)});
+    };
+    const std::string scores =
+        graph_.node("Mul", {graph_.node("MatMul", {side(0, {0, 2, 1, 3}), side(1, {0, 2, 3, 1})}),
+                            graph_.number(1 / std::sqrt(static_cast<float>(width)))});
+    const std::string shares = graph_.node("Softmax", {scores}, {one("axis", 3)});
+    const std::string mixed = graph_.node("MatMul", {shares, side(2, {0, 2, 1, 3})});
+    return reshaped(graph_.node("Transpose", {mixed}, {list("perm", {0, 2, 1, 3})}),
+                    {0, out.count, out.width});
+  }
+  // An extent of 0 is taken over.
+  std::string reshaped(const std::string& x, const Integers& shape) {
+    return graph_.node("Reshape", {x, graph_.integers(shape)});
   }
 
   std::string convolve(const Convolution& each, const std::string& x) {

@@ -21,8 +21,11 @@ struct Layer {
   int inputs = 0, outputs = 0;
   double gain = 1;  // of an orthogonal init
   int kernel = 0;   // of a convolution, over `inputs` channels
+  bool norm = false;
+  TokenStep::First first = TokenStep::First::kUniform;
 
   std::vector<int> weight_shape() const {
+    if (norm) return {outputs};
     if (kernel == 0) return {outputs, inputs};
     return {outputs, inputs, kernel, kernel};
   }
@@ -42,11 +45,30 @@ int add_hidden(const NetworkSpec& spec, const char* name, std::vector<Layer>& la
   return inputs;
 }
 
+void add_torso(const NetworkSpec& spec, std::vector<Layer>& layers) {
+  if (spec.torso == Torso::kAttention) {
+    const AttentionTorso torso = make_attention(spec.groups, spec.fusion);
+    for (const TokenStep& step : torso.steps) {
+      if (step.name.empty()) continue;
+      layers.push_back({.name = step.name,
+                        .inputs = torso.tokens[static_cast<size_t>(step.in)].width,
+                        .outputs = torso.tokens[static_cast<size_t>(step.out)].width,
+                        .norm = step.kind == TokenStep::Kind::kNorm,
+                        .first = step.first});
+    }
+  }
+  for (const Convolution& each : make_torso(spec.torso, spec.image).convolutions) {
+    layers.push_back({.name = each.name,
+                      .inputs = each.inputs,
+                      .outputs = each.outputs,
+                      .gain = kHiddenGain,
+                      .kernel = each.kernel});
+  }
+}
+
 std::vector<Layer> layers_of(const NetworkSpec& spec) {
   std::vector<Layer> layers;
-  for (const Convolution& each : make_torso(spec.torso, spec.image).convolutions) {
-    layers.push_back({each.name, each.inputs, each.outputs, kHiddenGain, each.kernel});
-  }
+  add_torso(spec, layers);
   if (spec.shared) {
     const int width = add_hidden(spec, "trunk", layers);
     layers.push_back({"actor.0", width, spec.outputs(), kActorGain});
@@ -134,12 +156,16 @@ Tensors initial_parameters(const NetworkSpec& spec, uint64_t seed) {
   for (const Layer& layer : layers_of(spec)) {
     Tensor& weight = find_tensor(tensors, layer.name + ".weight");
     Tensor& bias = find_tensor(tensors, layer.name + ".bias");
-    if (spec.init == Init::kOrthogonal) {
+    if (layer.norm) {
+      std::ranges::fill(weight.data, 1.0F);
+    } else if (spec.init == Init::kOrthogonal) {
       fill_orthogonal(weight, layer.gain, rng_of(weight));
     } else {
-      const double bound = 1 / std::sqrt(layer.terms());
+      const bool xavier = layer.first == TokenStep::First::kXavierNoBias;
+      const double bound =
+          xavier ? std::sqrt(6.0 / (layer.inputs + layer.outputs)) : 1 / std::sqrt(layer.terms());
       fill_uniform(weight, bound, rng_of(weight));
-      fill_uniform(bias, bound, rng_of(bias));
+      if (layer.first == TokenStep::First::kUniform) fill_uniform(bias, bound, rng_of(bias));
     }
   }
   if (spec.action.is_box()) {

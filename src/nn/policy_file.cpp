@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <sstream>
@@ -20,7 +21,8 @@ constexpr const char* kScale = "obs_normaliser.scale";
 constexpr const char* kObsMoments = "obs_normaliser.moments";
 constexpr const char* kRewardMoments = "reward_normaliser.moments";
 constexpr const char* kKnowledge = "env.knowledge";
-constexpr const char* kImage = "image";  // what a torso sees
+constexpr const char* kImage = "image";    // what convolutions see
+constexpr const char* kInputs = "inputs";  // numbers that attention sees
 constexpr int64_t kMaxInputs = 1 << 20;
 
 [[noreturn]] void refuse(const TensorFile& file, const std::string& why) {
@@ -92,17 +94,23 @@ ObsSpace image_in(const TensorFile& file) {
   return ObsSpace::float32(std::move(shape), -kInfinity, kInfinity);
 }
 
+ObsSpace numbers_in(const TensorFile& file) {
+  const bool shared = file.holds("trunk.0.weight");
+  const int count =
+      file.metadata.contains(kInputs)
+          ? number_in<int>(file, kInputs)
+          : static_cast<int>(weights_in(file, shared ? "trunk.0" : "actor.0").shape[1]);
+  if (count < 1 || count > kMaxInputs) refuse(file, fmt::format("{} is {}", kInputs, count));
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  return ObsSpace::float32({count}, -kInfinity, kInfinity);
+}
+
 // What the file says of its environment: enough to act.
 EnvSpec env_in(const PolicyFile& file) {
   const TensorFile& tensors = file.tensors;
-  const bool shared = tensors.holds("trunk.0.weight");
-  const StoredTensor& first = weights_in(tensors, shared ? "trunk.0" : "actor.0");
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   EnvSpec env;
   env.name = file.origin.env;
-  env.obs = tensors.metadata.contains(kImage)
-                ? image_in(tensors)
-                : ObsSpace::float32({static_cast<int>(first.shape[1])}, -kInfinity, kInfinity);
+  env.obs = tensors.metadata.contains(kImage) ? image_in(tensors) : numbers_in(tensors);
   env.action = actions_in(tensors);
   env.has_mask = tensors.find_metadata("masked") == "true";
   try {
@@ -113,6 +121,16 @@ EnvSpec env_in(const PolicyFile& file) {
   return env;
 }
 
+bool holds_attention(const TensorFile& file, const NetworkSpec& network) {
+  const AttentionTorso torso = make_attention(network.groups, network.fusion);
+  return std::ranges::all_of(torso.steps, [&](const TokenStep& step) {
+    if (step.kind != TokenStep::Kind::kLinear) return true;
+    const StoredTensor& weights = weights_in(file, step.name);
+    return weights.shape[0] == torso.tokens[static_cast<size_t>(step.out)].width &&
+           weights.shape[1] == torso.tokens[static_cast<size_t>(step.in)].width;
+  });
+}
+
 // Before memory is taken for it: that first layer and output have the sizes of their tensors, which
 // are there.
 void require_backed(const TensorFile& file, const NetworkSpec& network) {
@@ -121,10 +139,10 @@ void require_backed(const TensorFile& file, const NetworkSpec& network) {
   int64_t outputs = static_cast<int64_t>(network.action.low.size());
   for (const int choices : network.action.choices) outputs += choices;
   const StoredTensor& weights = weights_in(file, first);
-  if (weights.shape[0] == network.hidden.front() && weights.shape[1] == network.features() &&
-      weights_in(file, head).shape[0] == outputs) {
-    return;
-  }
+  bool fits = weights.shape[0] == network.hidden.front() &&
+              weights.shape[1] == network.features() && weights_in(file, head).shape[0] == outputs;
+  if (network.torso == Torso::kAttention) fits = fits && holds_attention(file, network);
+  if (fits) return;
   refuse(file, "its network and actions do not fit its tensors");
 }
 
@@ -186,7 +204,8 @@ std::string encode_policy(const Policy& policy, const EnvSpec& env, const Policy
                    {"network", network.to_config().to_yaml()},
                    {"params_sha256", sha256(policy.parameters())}};
   if (origin.sampled) file.metadata["sampled"] = "true";
-  if (network.torso != Torso::kNone) file.metadata[kImage] = image_text(network);
+  if (network.sees_images()) file.metadata[kImage] = image_text(network);
+  if (network.torso == Torso::kAttention) file.metadata[kInputs] = std::to_string(network.inputs);
   if (env.action.is_box()) {
     file.tensors.push_back(store("action.low", std::span<const float>(env.action.low)));
     file.tensors.push_back(store("action.high", std::span<const float>(env.action.high)));

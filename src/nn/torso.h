@@ -1,10 +1,13 @@
-// Convolutions in front of the hidden layers, for observations that are images: actor and critic
-// see what they make of a picture. Pixels of one byte are scaled to 0..1.
+// What stands in front of the hidden layers: actor and critic see what it makes of an observation.
+//
+// Of images, convolutions; pixels of one byte are scaled to 0..1.
 //
 // nature: Mnih et al., "Human-level control through deep reinforcement learning" (2015).
 // impala: the residual network of Espeholt et al., "IMPALA" (2018), with 16, 32 and 32 channels: in
 //         every stage a convolution, a pool of 3 x 3 that halves the picture, and two blocks of two
 //         convolutions each.
+//
+// Of groups of things of a kind, attention: attention.h.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +16,8 @@
 
 namespace flotilla {
 
-enum class Torso : uint8_t { kNone, kNature, kImpala };
+enum class Torso : uint8_t { kNone, kNature, kImpala, kAttention };
+constexpr const char* kTorsoNames[] = {"none", "nature", "impala", "attention"};
 
 struct ImageShape {
   int rows = 0, columns = 0, channels = 0;

@@ -29,14 +29,15 @@ std::string run_header(const RunConfig& run, const RunShape& shape) {
     workers += ", " + counted(run.vec.groups, "actor");
     workers += run.async.fixed ? fmt::format(", lag {}", run.async.lag) : " (not repeatable)";
   }
-  constexpr const char* kTorsos[] = {"", "nature-", "impala-"};
-  return fmt::format("{} x {}, {} back end{}, {}; {}, {}-{}{} {}{}, {} (policy={}); seed {}",
-                     shape.num_envs, run.type.name, shape.backend, workers,
-                     counted(shape.threads, "thread"), run.algorithm.name, run.network.inputs,
-                     kTorsos[static_cast<int>(run.network.torso)],
-                     fmt::join(run.network.hidden, "-"),
-                     run.network.activation == Activation::kTanh ? "tanh" : "relu",
-                     run.network.shared ? " shared" : "", shape.policy.name, run.policy, run.seed);
+  const Torso torso = run.network.torso;
+  return fmt::format(
+      "{} x {}, {} back end{}, {}; {}, {}-{}{} {}{}, {} (policy={}); seed {}", shape.num_envs,
+      run.type.name, shape.backend, workers, counted(shape.threads, "thread"), run.algorithm.name,
+      run.network.inputs,
+      torso == Torso::kNone ? "" : std::string(kTorsoNames[static_cast<int>(torso)]) + "-",
+      fmt::join(run.network.hidden, "-"),
+      run.network.activation == Activation::kTanh ? "tanh" : "relu",
+      run.network.shared ? " shared" : "", shape.policy.name, run.policy, run.seed);
 }
 
 Json machine_json(const RunShape& shape) {

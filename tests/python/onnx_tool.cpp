@@ -52,7 +52,12 @@ std::vector<Case> cases() {
           {"floats_of_images",
            ObsSpace::float32({9, 7, 2}, -1, 1),
            box,
-           {"torso=impala", "activation=relu"}}};
+           {"torso=impala", "activation=relu"}},
+          {"attention",
+           numbers,
+           nine,
+           {"torso=attention", "groups=1x3:16,2x2:32", "fusion=64", "normalize_obs=true"},
+           true}};
 }
 
 // What the policy saw, and did.

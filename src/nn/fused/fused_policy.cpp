@@ -31,7 +31,7 @@ constexpr size_t kChunk = 1024, kDescendChunk = 16384;
 constexpr size_t kTogetherFloats = size_t{1} << 24;
 // Beyond these limits a library of matrix products is as fast.
 constexpr int kMaxWidth = 256, kMaxOutputs = 256, kMaxInputs = 4096, kMaxBoxDims = 64;
-// Behind convolutions the hidden layers are a smaller part of the work.
+// Behind a torso the hidden layers are a smaller part of the work.
 constexpr int kMaxWidthOfTorso = 1024;
 
 int shard_count(size_t rows, size_t params) {
@@ -443,7 +443,7 @@ std::string fused_refusal(const NetworkSpec& spec) {
                                               : std::string();
   };
   const bool torso = spec.torso != Torso::kNone;
-  if (torso && spec.hidden.empty()) return "it has convolutions without hidden layers";
+  if (torso && spec.hidden.empty()) return "it has a torso without hidden layers";
   std::string why = beyond(torso ? "number of features" : "observation size",
                            static_cast<size_t>(spec.features()), kMaxInputs);
   if (why.empty())

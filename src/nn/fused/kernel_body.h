@@ -8,6 +8,7 @@
 #include "flotilla/nn/simd/packed_product.h"
 #include "flotilla/nn/fused/body/layers.h"
 #include "flotilla/nn/fused/body/convolve.h"
+#include "flotilla/nn/fused/body/attend.h"
 #include "flotilla/nn/fused/body/tile.h"
 #include "flotilla/nn/fused/body/categorical.h"
 #include "flotilla/nn/fused/body/gaussian.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <utility>
 
 namespace flotilla::fused {
 namespace {
@@ -49,6 +50,11 @@ std::vector<int32_t> taps_of(const ConvLayer& conv) {
 
 size_t whole_lines(size_t floats) { return (floats + kPad - 1) / kPad * kPad; }
 
+// A place of so many floats in work memory, of which `at` is the end.
+size_t take(size_t& at, size_t floats) { return std::exchange(at, at + whole_lines(floats)); }
+
+size_t index(int number) { return static_cast<size_t>(number); }
+
 Role role_of(Torso torso, size_t number) {
   if (torso == Torso::kNature) return Role::kPlain;
   constexpr Role kStage[] = {Role::kPooled, Role::kInner, Role::kOuter, Role::kInner, Role::kOuter};
@@ -73,7 +79,8 @@ Layout::Layout(const NetworkSpec& spec)
   plan_.high = spec_.action.high.data();
   plan_.squash = spec.squash;
 
-  if (spec.torso != Torso::kNone) add_torso(spec);
+  if (spec.sees_images()) add_torso(spec);
+  if (spec.torso == Torso::kAttention) add_attention(make_attention(spec.groups, spec.fusion));
   if (spec.shared) {
     add_branch(spec, "trunk", 0, 2);
     plan_.actor_params = plan_.params;
@@ -84,6 +91,8 @@ Layout::Layout(const NetworkSpec& spec)
   }
   plan_.convs = convs_.data();
   plan_.conv_count = static_cast<int>(convs_.size());
+  plan_.token_layers = token_layers_.data();
+  plan_.token_layer_count = static_cast<int>(token_layers_.size());
   plan_.layers = layers_.data();
   plan_.heads = heads_.data();
   plan_.branches = branches_.data();
@@ -176,6 +185,35 @@ void Layout::add_convolution(const Convolution& convolution, Role role, const Im
   convs_.push_back(conv);
 }
 
+void Layout::add_attention(const AttentionTorso& torso) {
+  for (const TokenStep& step : torso.steps) {
+    TokenLayer layer;
+    layer.kind = static_cast<TokenLayer::Kind>(step.kind);
+    layer.relu = step.relu;
+    layer.heads = step.heads;
+    layer.is_first = step.in < static_cast<int>(spec_.groups.size());
+    layer.has_added = step.added >= 0;
+    const auto in = index(torso.tokens[index(step.in)].width);
+    const auto out = index(torso.tokens[index(step.out)].width);
+    if (step.kind == TokenStep::Kind::kLinear) {
+      layer.weight = reserve(in * out);
+      layer.packed = std::exchange(plan_.derived, plan_.derived + in * out);
+      if (!layer.is_first) {
+        layer.transposed = std::exchange(plan_.derived, plan_.derived + in * out);
+      }
+      places_.push_back({step.name + ".weight", layer.weight, in * out, 1, out});
+    } else if (step.kind == TokenStep::Kind::kNorm) {
+      layer.weight = reserve(out);
+      places_.push_back({step.name + ".weight", layer.weight, out, 1, 0});
+    }
+    if (!step.name.empty()) {
+      layer.bias = reserve(out);
+      places_.push_back({step.name + ".bias", layer.bias, out, 1, 0});
+    }
+    token_layers_.push_back(layer);
+  }
+}
+
 void Layout::add_layer(const std::string& name, int in, int out, bool first) {
   Layer layer;
   const bool bf16 = spec_.precision == Precision::kBf16;
@@ -187,7 +225,7 @@ void Layout::add_layer(const std::string& name, int in, int out, bool first) {
   layer.bias = reserve(static_cast<size_t>(layer.out));
   layer.packed = plan_.derived;
   plan_.derived += size;
-  if (!first || !convs_.empty()) {
+  if (!first || spec_.torso != Torso::kNone) {
     layer.transposed = plan_.derived;
     plan_.derived += size;
   }
@@ -261,15 +299,12 @@ void Layout::place_work(const NetworkSpec& spec) {
     plan_.work_packed = rows_of(widest);
   }
   if (!convs_.empty()) place_torso_work(at);
+  if (!token_layers_.empty()) place_token_work(make_attention(spec.groups, spec.fusion), at);
   plan_.work_floats = at;
 }
 
 void Layout::place_torso_work(size_t& at) {
-  const auto place = [&at](size_t floats) {
-    const size_t here = at;
-    at += whole_lines(floats);
-    return here;
-  };
+  const auto place = [&at](size_t floats) { return take(at, floats); };
   size_t windows = 0, cells = 0, read = 0;
   for (const ConvLayer& conv : convs_) {
     const auto outputs = static_cast<size_t>(conv.outputs);
@@ -299,6 +334,70 @@ void Layout::place_torso_work(size_t& at) {
   plan_.work_windows = place(factors + kPad);  // the last vector goes over the end
   plan_.work_packed_windows = place(factors);
   plan_.work_turned = place(turned);
+}
+
+// Tokens that are others in another shape, or a part of them, lie where those do.
+std::vector<TokenPlace> Layout::place_tokens(const AttentionTorso& torso, size_t& at) {
+  const size_t count = torso.tokens.size(), groups = spec_.groups.size();
+  std::vector<bool> is_part(count), is_flat(count);
+  for (const Tokens& tokens : torso.tokens) {
+    for (const int part : tokens.parts) is_part[index(part)] = true;
+    if (tokens.flat_of >= 0) is_flat[index(tokens.flat_of)] = true;
+  }
+  std::vector<TokenPlace> places(count);
+  for (size_t i = 0; i < count; ++i) {
+    const Tokens& tokens = torso.tokens[i];
+    TokenPlace& own = places[i];
+    own.count = tokens.count;
+    own.width = tokens.width;
+    const bool is_tight = i < groups || is_flat[i] || tokens.flat_of >= 0;
+    own.stride = tokens.width + (is_tight ? 0 : kSkew);
+    if (tokens.flat_of >= 0) {
+      own.at = places[index(tokens.flat_of)].at;
+      own.gradient = places[index(tokens.flat_of)].gradient;
+    } else if (!is_part[i] && i + 1 < count) {  // the last are the features
+      const size_t floats = index(kTile * tokens.count) * static_cast<size_t>(own.stride);
+      own.at = take(at, floats);
+      if (i >= groups) own.gradient = take(at, floats);
+    }
+    for (size_t p = 0; p < tokens.parts.size(); ++p) {
+      TokenPlace& part = places[index(tokens.parts[p])];
+      part.at = own.at + p * static_cast<size_t>(own.stride);
+      part.gradient = own.gradient + p * static_cast<size_t>(own.stride);
+      part.stride = tokens.count * own.stride;
+    }
+  }
+  return places;
+}
+
+void Layout::place_token_work(const AttentionTorso& torso, size_t& at) {
+  plan_.work_image = take(at, index(spec_.inputs));
+  plan_.work_dx = take(at, index(kTile * plan_.input_stride));
+  const std::vector<TokenPlace> places = place_tokens(torso, at);
+  groups_.assign(places.begin(), places.begin() + static_cast<long>(spec_.groups.size()));
+  plan_.groups = groups_.data();
+  plan_.group_count = static_cast<int>(groups_.size());
+  size_t most = 0;
+  for (const TokenPlace& each : places) most = std::max(most, index(each.count * each.width));
+  plan_.work_packed = take(at, kTile * most);
+
+  std::vector<char> has_gradient(places.size());
+  for (size_t i = torso.steps.size(); i-- > 0;) {  // the way back
+    const TokenStep& step = torso.steps[i];
+    TokenLayer& layer = token_layers_[i];
+    layer.in = places[index(step.in)];
+    layer.out = places[index(step.out)];
+    if (layer.has_added) {
+      layer.added = places[index(step.added)];
+      layer.adds_to_added = std::exchange(has_gradient[index(step.added)], 1) != 0;
+    }
+    layer.adds_to_in = std::exchange(has_gradient[index(step.in)], 1) != 0;
+    const int tokens = kTile * layer.out.count;
+    if (step.kind == TokenStep::Kind::kNorm) layer.kept = take(at, index(2 * tokens));
+    if (step.kind == TokenStep::Kind::kAttend) {
+      layer.kept = take(at, index(tokens * step.heads * padded(layer.out.count)));
+    }
+  }
 }
 
 template <class Visit>

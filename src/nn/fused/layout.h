@@ -39,11 +39,14 @@ class Layout {
   void add_convolution(const Convolution& convolution, Role role, const ImageShape& from,
                        const ImageShape& made, int made_frame);
   const int32_t* keep(std::vector<int32_t> table);
+  void add_attention(const AttentionTorso& torso);
   void add_layer(const std::string& name, int in, int out, bool first);
   void add_head(const std::string& name, int in, int out);
   void add_branch(const NetworkSpec& spec, const std::string& name, int first_head, int heads);
   void place_work(const NetworkSpec& spec);
   void place_torso_work(size_t& at);
+  std::vector<TokenPlace> place_tokens(const AttentionTorso& torso, size_t& at);
+  void place_token_work(const AttentionTorso& torso, size_t& at);
   size_t reserve(size_t floats);
   template <class Visit>
   void visit(const Tensors& tensors, const Visit& each) const;
@@ -52,6 +55,8 @@ class Layout {
   const int pad_;  // widths are multiples of this
   std::vector<ConvLayer> convs_;
   std::vector<std::vector<int32_t>> tables_;  // what they point to
+  std::vector<TokenLayer> token_layers_;
+  std::vector<TokenPlace> groups_;
   std::vector<Layer> layers_;
   std::vector<Head> heads_;
   std::vector<Branch> branches_;

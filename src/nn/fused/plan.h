@@ -15,10 +15,11 @@
 
 namespace flotilla::fused {
 
-constexpr int kPad = 16;       // widths are multiples of this, the widest vector
-constexpr int kBf16Pad = 32;   // with bf16: of this, the inputs of a tile
-constexpr int kTile = 64;      // rows that go through the network together, at most
-constexpr int kSmallHead = 8;  // up to this many outputs, a head is a few dot products
+constexpr int kPad = 16;         // widths are multiples of this, the widest vector
+constexpr int kBf16Pad = 32;     // with bf16: of this, the inputs of a tile
+constexpr int kTile = 64;        // rows that go through the network together, at most
+constexpr int kMostTokens = 64;  // of a kind in an observation
+constexpr int kSmallHead = 8;    // up to this many outputs, a head is a few dot products
 
 constexpr int padded(int width, int unit = kPad) { return (width + unit - 1) / unit * unit; }
 
@@ -60,6 +61,31 @@ struct ConvLayer {
   int padded_windows() const { return padded(windows(), kBf16Pad); }
 };
 
+// Tokens of all observations of a tile: those of one lie one after the other.
+struct TokenPlace {
+  size_t at = 0, gradient = 0;  // in work memory
+  int count = 0, width = 0;     // of an observation
+  long stride = 0;              // from a token to the next
+};
+
+// A step of attention over groups, see nn/attention.h.
+struct TokenLayer {
+  enum class Kind : uint8_t { kLinear, kNorm, kAttend, kMean };
+  Kind kind = Kind::kLinear;
+  bool relu = false;
+  bool is_first = false;  // it reads observations: nothing asks for their gradient
+  bool has_added = false;
+  // Whether on the way back something was put there before.
+  bool adds_to_in = false, adds_to_added = false;
+  TokenPlace in, out, added;
+  int heads = 0;
+  size_t weight = 0, bias = 0;  // of a linear [inputs][outputs]
+  size_t packed = 0, transposed = 0;
+  // In work memory: of every token, its mean and the inverse of its deviation, or its shares in all
+  // others by head, [heads][tokens][padded tokens].
+  size_t kept = 0;
+};
+
 struct Layer {
   int in = 0, out = 0;  // padded
   size_t weight = 0, bias = 0;
@@ -97,6 +123,11 @@ struct Plan {
   int conv_count = 0;
   size_t kept = 0;  // numbers that the convolutions keep of an observation, for the way back
 
+  const TokenLayer* token_layers = nullptr;  // likewise in front of them
+  int token_layer_count = 0;
+  const TokenPlace* groups = nullptr;  // of observations
+  int group_count = 0;
+
   const Layer* layers = nullptr;
   const Head* heads = nullptr;  // 0: actor, 1: critic
   const Branch* branches = nullptr;
@@ -111,12 +142,15 @@ struct Plan {
   bool squash = false;
   size_t log_std = 0;
 
+  bool has_torso() const { return conv_count + token_layer_count > 0; }
+
   size_t params = 0, actor_params = 0, derived = 0;
   // Offsets in work memory, in floats; work_floats: all of it.
   size_t work_x = 0, work_d0 = 0, work_d1 = 0, work_rows = 0, work_out = 0, work_dout = 0,
          work_mask = 0, work_latent = 0, work_rounded = 0, work_packed = 0, work_floats = 0;
-  // Of a torso: addresses of observations, gradients of features, what is kept; and for one
-  // observation at a time the picture, sums of blocks, those before a pool, and gradients.
+  // Of a torso: gradients of features, and of convolutions addresses of observations, what is kept;
+  // and for one observation at a time the picture, sums of blocks, those before a pool, and
+  // gradients.
   size_t work_obs = 0, work_dx = 0, work_kept = 0, work_image = 0, work_sum = 0, work_unpooled = 0,
          work_dsum = 0, work_dinner = 0, work_din = 0;
   // And with bf16: its windows, the same in the order of a right factor, and a left one.

@@ -11,12 +11,15 @@ struct Packed {
     return columns - first < kWidest ? columns - first : kWidest;
   }
 
-  // Of [depth][columns].
+  // Of [depth][columns], where rows lie `row` apart.
   static void pack(const float* from, long depth, int columns, float* to) {
+    pack(from, columns, depth, columns, to);
+  }
+  static void pack(const float* from, long row, long depth, int columns, float* to) {
     for (int first = 0; first < columns; first += kWidest) {
       const int wide = width(columns, first);
       for (long k = 0; k < depth; ++k) {
-        for (int i = 0; i < wide; i += kLanes) store(to + i, load(from + k * columns + first + i));
+        for (int i = 0; i < wide; i += kLanes) store(to + i, load(from + k * row + first + i));
         to += wide;
       }
     }

@@ -50,7 +50,7 @@ class TorchActing {
   using Part = TileForward::Part;
 
   static int tile_for(const NetworkSpec& spec, const at::Device& device) {
-    if (spec.torso != Torso::kNone) return device.is_cuda() ? 64 : 16;  // a picture is much work
+    if (spec.sees_images()) return device.is_cuda() ? 64 : 16;  // a picture is much work
     return device.is_cuda() ? 1024 : 64;
   }
 

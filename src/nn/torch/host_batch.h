@@ -13,7 +13,7 @@ namespace flotilla::torch_nn {
 
 // Bytes of pictures stay bytes until they are on the device.
 inline bool takes_bytes(const NetworkSpec& spec) {
-  return spec.torso != Torso::kNone && spec.obs_type == ObsType::kUint8;
+  return spec.sees_images() && spec.obs_type == ObsType::kUint8;
 }
 
 // Rows that are not put stay zeros.

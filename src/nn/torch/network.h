@@ -8,6 +8,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,10 @@ struct Heads {
 class Network {
  public:
   Network(const NetworkSpec& spec, at::Device device)
-      : spec_(spec), torso_(make_torso(spec.torso, spec.image)) {
+      : spec_(spec),
+        torso_(make_torso(spec.torso, spec.image)),
+        attention_(spec.torso == Torso::kAttention ? make_attention(spec.groups, spec.fusion)
+                                                   : AttentionTorso()) {
     add_slots();
     flat_ = at::zeros({all_.size}, at::device(device));
     for (const Slot& slot : slots_) {
@@ -71,7 +75,9 @@ class Network {
 
   Heads forward(const Array& obs, bool actor, bool value) const {
     Heads heads;
-    const Array seen = spec_.torso == Torso::kNone ? factor(obs) : features(obs);
+    const Array seen = spec_.torso == Torso::kNone        ? factor(obs)
+                       : spec_.torso == Torso::kAttention ? attend(obs)
+                                                          : features(obs);
     const Array trunk = spec_.shared ? hidden("trunk", seen) : Array();
     const size_t last = spec_.shared ? 0 : spec_.hidden.size();
     const auto outputs = [&](const char* net) {
@@ -165,6 +171,57 @@ class Network {
     }
     return x.relu();
   }
+  // Tokens are [observations, count, width].
+  Array attend(const Array& obs) const {
+    std::vector<Array> made(attention_.tokens.size());
+    int64_t first = 0;
+    for (size_t g = 0; g < spec_.groups.size(); ++g) {
+      const Group& group = spec_.groups[g];
+      const int64_t numbers = static_cast<int64_t>(group.count) * group.features;
+      made[g] = obs.narrow(1, first, numbers).reshape({-1, group.count, group.features});
+      first += numbers;
+    }
+    for (const TokenStep& step : attention_.steps) {
+      made[static_cast<size_t>(step.out)] = carry_out(step, made);
+    }
+    return made.back().squeeze(1);
+  }
+  Array tokens(int which, const std::vector<Array>& made) const {
+    const Tokens& wanted = attention_.tokens[static_cast<size_t>(which)];
+    if (wanted.flat_of >= 0)
+      return made[static_cast<size_t>(wanted.flat_of)].flatten(1).unsqueeze(1);
+    if (wanted.parts.empty()) return made[static_cast<size_t>(which)];
+    std::vector<Array> parts;
+    for (const int part : wanted.parts) parts.push_back(made[static_cast<size_t>(part)]);
+    return at::cat(parts, 1);
+  }
+  Array carry_out(const TokenStep& step, const std::vector<Array>& made) const {
+    const Array x = tokens(step.in, made);
+    Array y;
+    switch (step.kind) {
+      case TokenStep::Kind::kLinear:
+        y = layer(step.name, x);
+        if (step.added >= 0) y = y + tokens(step.added, made);
+        break;
+      case TokenStep::Kind::kNorm:
+        y = at::layer_norm(x, {x.size(2)}, leaf(step.name + ".weight"), leaf(step.name + ".bias"),
+                           kNormEpsilon);
+        break;
+      case TokenStep::Kind::kAttend:
+        return attend_by_heads(x, step.heads);
+      case TokenStep::Kind::kMean:
+        return x.mean(1, true);
+    }
+    return step.relu ? y.relu() : y;
+  }
+  static Array attend_by_heads(const Array& x, int64_t heads) {
+    const int64_t width = x.size(2) / 3 / heads;
+    // [3, observations, heads, count, width of a head]
+    const Array sides = x.view({x.size(0), x.size(1), 3, heads, width}).permute({2, 0, 3, 1, 4});
+    const Array scores =
+        at::matmul(sides[0], sides[1].transpose(-2, -1)) / std::sqrt(static_cast<double>(width));
+    return at::matmul(scores.softmax(-1), sides[2]).transpose(1, 2).flatten(2);
+  }
   Array hidden(const char* net, Array x) const {
     for (size_t k = 0; k < spec_.hidden.size(); ++k) {
       const Array sum = layer(layer_name(net, k), x);
@@ -175,6 +232,7 @@ class Network {
 
   const NetworkSpec spec_;
   const TorsoSpec torso_;
+  const AttentionTorso attention_;
   Range all_, actor_, critic_;
   std::vector<Slot> slots_;
   Array flat_;

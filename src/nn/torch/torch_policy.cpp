@@ -420,9 +420,8 @@ std::vector<TorchPolicy::Shard> TorchPolicy::learn_shards(ThreadPool& pool, cons
   }
   // The cut depends on the number of rows alone, and on how many of them belong together.
   const size_t n = chosen.size(), whole = static_cast<size_t>(objective.sequence());
-  const size_t least = spec_.torso != Torso::kNone
-                           ? kPictures
-                           : std::max(kLeastShard, (n + kMaxShards - 1) / kMaxShards);
+  const size_t least =
+      spec_.sees_images() ? kPictures : std::max(kLeastShard, (n + kMaxShards - 1) / kMaxShards);
   const size_t size = (least + whole - 1) / whole * whole;
   std::vector<Shard> shards((n + size - 1) / size);
   pool.run([&](int thread) {

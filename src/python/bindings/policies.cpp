@@ -112,6 +112,11 @@ class LoadedPolicy {
     facts["inputs"] = network.inputs;
     facts["obs_dtype"] = network.obs_type == ObsType::kUint8 ? "uint8" : "float32";
     facts["torso"] = network.to_config().get_text("torso");
+    py::list groups;
+    for (const Group& each : network.groups) {
+      groups.append(py::make_tuple(each.count, each.features));
+    }
+    facts["groups"] = groups;
     facts["image"] =
         py::make_tuple(network.image.rows, network.image.columns, network.image.channels);
     describe_actions(space(), facts);

@@ -20,7 +20,7 @@ class PolicyModule(torch.nn.Module):
         super().__init__()
         self.facts = facts
         self._activation = torch.relu if facts["activation"] == "relu" else torch.tanh
-        self.torso = _TORSOS[facts["torso"]](tensors)
+        self.torso = _TORSOS[facts["torso"]](tensors, facts)
         for part in ("trunk", "actor", "critic"):
             layers = torch.nn.ModuleList()
             while f"{part}.{len(layers)}.weight" in tensors:
@@ -34,12 +34,14 @@ class PolicyModule(torch.nn.Module):
 
     def forward(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         x = obs.to(torch.float32).reshape(-1, self.facts["inputs"])
-        if self.facts["torso"] != "none":
+        if self.facts["torso"] in ("nature", "impala"):
             pixels = x / 255 if self.facts["obs_dtype"] == "uint8" else x
             x = self.torso(pixels.reshape(-1, *self.facts["image"]).permute(0, 3, 1, 2)).flatten(1)
         if self.facts["normalise_obs"]:
             clip = self.facts["obs_clip"]
             x = ((x - self.mean) * self.scale).clamp(-clip, clip)
+        if self.facts["torso"] == "attention":
+            x = self.torso(x)
         for layer in self.trunk:
             x = self._activation(layer(x))
         return self._through(self.actor, x), self._through(self.critic, x)[:, 0]
@@ -70,7 +72,7 @@ class PolicyModule(torch.nn.Module):
 class _Nature(torch.nn.ModuleList):
     """Three convolutions, from 8 x 8 pixels to 3 x 3 cells."""
 
-    def __init__(self, tensors: dict[str, np.ndarray]):
+    def __init__(self, tensors: dict[str, np.ndarray], facts: dict[str, Any]):
         super().__init__(_convolution(tensors, f"torso.{i}", stride=stride)
                          for i, stride in enumerate((4, 2, 1)))
 
@@ -83,7 +85,7 @@ class _Nature(torch.nn.ModuleList):
 class _Impala(torch.nn.ModuleList):
     """Three stages of a convolution, a pool, and two blocks that add to what they see."""
 
-    def __init__(self, tensors: dict[str, np.ndarray]):
+    def __init__(self, tensors: dict[str, np.ndarray], facts: dict[str, Any]):
         super().__init__()
         for i in range(3):
             stage = _convolution(tensors, f"torso.{i}", padding=1)
@@ -100,12 +102,53 @@ class _Impala(torch.nn.ModuleList):
         return torch.relu(x)
 
 
-_TORSOS = {"none": lambda tensors: torch.nn.ModuleList(), "nature": _Nature, "impala": _Impala}
+class _Attention(torch.nn.ModuleDict):
+    """Groups of things of a kind: attention within each, then among a token for each."""
+
+    def __init__(self, tensors: dict[str, np.ndarray], facts: dict[str, Any]):
+        super().__init__()
+        self.groups = facts["groups"]
+        for part in (*map(str, range(len(self.groups))), "fusion"):
+            layers = torch.nn.ModuleList()
+            while (name := f"torso.{part}.{len(layers)}") + ".weight" in tensors:
+                is_norm = tensors[f"{name}.weight"].ndim == 1
+                layers.append((_norm if is_norm else _linear)(tensors, name))
+            self[part] = layers
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        sizes = [count * features for count, features in self.groups]
+        tokens = [self._encode(self[str(g)], part.reshape(-1, *self.groups[g]))
+                  for g, part in enumerate(x.split(sizes, -1))]
+        seen = self._attend(*self["fusion"][:3], torch.stack(tokens, 1), heads=4)
+        inner, outer, norm = self["fusion"][3:]
+        return norm(seen + outer(torch.relu(inner(seen)))).mean(1)
+
+    def _encode(self, layers: torch.nn.ModuleList, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(layers[1](layers[0](x)))
+        if len(layers) > 5:  # several things
+            x = self._attend(*layers[2:5], x, heads=x.shape[-1] // 16)
+        token, norm, last = layers[-1], layers[-2], layers[-3]
+        return token(norm(last(x.flatten(1))))
+
+    @staticmethod
+    def _attend(sides: Any, out: Any, norm: Any, x: torch.Tensor, heads: int) -> torch.Tensor:
+        query, key, value = (side.unflatten(-1, (heads, -1)).transpose(1, 2)
+                             for side in sides(x).chunk(3, -1))
+        seen = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+        return norm(x + out(seen.transpose(1, 2).flatten(2)))
+
+
+_TORSOS = {"none": lambda tensors, facts: torch.nn.ModuleList(), "nature": _Nature,
+           "impala": _Impala, "attention": _Attention}
 
 
 def _linear(tensors: dict[str, np.ndarray], name: str) -> torch.nn.Linear:
     weight = tensors[f"{name}.weight"]
     return _filled(torch.nn.Linear(weight.shape[1], weight.shape[0]), tensors, name)
+
+
+def _norm(tensors: dict[str, np.ndarray], name: str) -> torch.nn.LayerNorm:
+    return _filled(torch.nn.LayerNorm(tensors[f"{name}.weight"].shape[0]), tensors, name)
 
 
 def _convolution(tensors: dict[str, np.ndarray], name: str, **settings: int) -> torch.nn.Conv2d:

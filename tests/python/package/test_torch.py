@@ -82,6 +82,22 @@ class TorchModule(unittest.TestCase):
             np.testing.assert_allclose(picked, logprob, atol=1e-5)
             self.assertLessEqual(set(module.state_dict()), set(policy.tensors()))
 
+    def test_attention(self):
+        import torch
+        policy = self.policy("cartpole", **{"net.torso": "attention", "net.fusion": 64,
+                                            "net.groups": "1x2:16,2x1:32", "normalize_obs": True})
+        obs = np.random.default_rng(1).normal(size=(50, 4)).astype(np.float32)
+        actions = policy.predict(obs)
+        value, logprob, _ = policy.evaluate_actions(obs, actions)
+        module = policy.torch_module()
+        with torch.no_grad():
+            _, values = module(torch.from_numpy(obs))
+            (logprobs,) = module.log_probs(torch.from_numpy(obs))
+        np.testing.assert_allclose(values, value, atol=1e-5)
+        picked = logprobs.gather(1, torch.from_numpy(actions)[:, None])[:, 0]
+        np.testing.assert_allclose(picked, logprob, atol=1e-5)
+        self.assertLessEqual(set(module.state_dict()), set(policy.tensors()))
+
     def test_our_libtorch_stays_out_of_a_process_with_another(self):
         import torch  # noqa: F401
         with tempfile.TemporaryDirectory() as folder:

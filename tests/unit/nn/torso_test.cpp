@@ -1,4 +1,4 @@
-// Convolutions on every kernel against a slow twin: loops over windows, in double precision.
+// Torsos on every kernel against a slow twin: loops over windows and tokens, in double precision.
 #include "flotilla/nn/torso.h"
 
 #include <gtest/gtest.h>
@@ -43,6 +43,38 @@ TEST(Torso, HasTheParametersOfItsPaper) {
   EXPECT_EQ(parameters_of(network_of(kPixels, {"torso=nature", "hidden=512"})), 1'133'744u);
   EXPECT_EQ(parameters_of(network_of(kPixels, {"torso=impala", "hidden=256", "shared=true"})),
             626'256u);
+  EnvSpec trader = images(ObsSpace::float32({203}, -1, 1));
+  trader.action = ActionSpace::discrete(36);
+  EXPECT_EQ(
+      parameters_of(network_of(
+          trader, {"torso=attention", "groups=1x5:16,1x3:32,5x17:32,10x11:64", "hidden=128,64"})),
+      791'349u);
+}
+
+TEST(Torso, OfAttentionBeginsAsItsSpecSays) {
+  const NetworkSpec spec = network_of(images(ObsSpace::float32({21}, -1, 1)),
+                                      {"torso=attention", "groups=3x7:32", "init=default"});
+  const Tensors first = initial_parameters(spec, 3);
+  const auto range_of = [&](const std::string& name) {
+    const std::vector<float>& data = find_tensor(first, name).data;
+    const auto [least, most] = std::ranges::minmax(data);
+    return std::pair(least, most);
+  };
+  const auto expect_uniform = [&](const std::string& name, double bound) {
+    const auto [least, most] = range_of(name);
+    EXPECT_GT(static_cast<double>(most), 0.8 * bound) << name;
+    EXPECT_LT(static_cast<double>(most), bound) << name;
+    EXPECT_LT(static_cast<double>(least), -0.8 * bound) << name;
+    EXPECT_GT(static_cast<double>(least), -bound) << name;
+  };
+  expect_uniform("torso.0.0.weight", 1 / std::sqrt(7));
+  expect_uniform("torso.0.0.bias", 1 / std::sqrt(7));
+  EXPECT_EQ(range_of("torso.0.1.weight"), std::pair(1.0F, 1.0F));
+  EXPECT_EQ(range_of("torso.0.1.bias"), std::pair(0.0F, 0.0F));
+  expect_uniform("torso.0.2.weight", std::sqrt(6.0 / (32 + 96)));
+  EXPECT_EQ(range_of("torso.0.2.bias"), std::pair(0.0F, 0.0F));
+  expect_uniform("torso.0.3.weight", 1 / std::sqrt(32));
+  EXPECT_EQ(range_of("torso.0.3.bias"), std::pair(0.0F, 0.0F));
 }
 
 TEST(Torso, CountsItsWork) {
@@ -63,6 +95,28 @@ TEST(Torso, RefusesWhatItCannotSee) {
   EXPECT_EQ(refusal(ObsSpace::uint8({64, 35, 3}), "nature"),
             "torso: needs at least 36 x 36, observations of 'pictures' are [64, 35, 3]");
   EXPECT_EQ(refusal(ObsSpace::uint8({1, 1, 1}), "impala"), "no error");
+  const auto groups = [](const std::vector<std::string>& settings) {
+    std::vector<std::string> all = {"torso=attention"};
+    all.insert(all.end(), settings.begin(), settings.end());
+    return error_text(ErrorCode::kUsage,
+                      [&] { network_of(images(ObsSpace::float32({8}, -1, 1)), all); });
+  };
+  EXPECT_EQ(groups({}),
+            "groups: torso=attention needs them, as COUNTxFEATURES:WIDTH of each, such as "
+            "1x5:16,5x17:32");
+  EXPECT_EQ(groups({"groups=2x4:16"}), "no error");
+  EXPECT_EQ(groups({"groups=2x3:16"}),
+            "groups: they are 6 numbers, observations of 'pictures' have 8");
+  EXPECT_EQ(groups({"groups=2x4:16,"}), "groups: expected COUNTxFEATURES:WIDTH, got ''");
+  EXPECT_EQ(groups({"groups=2x4:8"}),
+            "groups: expected a width that is a multiple of 16, got '2x4:8'");
+  EXPECT_EQ(groups({"groups=2xy:16"}),
+            "groups: expected a number from 1 to 1024, got 'y' in '2xy:16'");
+  EXPECT_EQ(groups({"groups=65x4:16"}),
+            "groups: expected a number from 1 to 64, got '65' in '65x4:16'");
+  EXPECT_EQ(groups({"groups=2x4:16", "fusion=80"}), "fusion: expected a multiple of 64, got 80");
+  EXPECT_EQ(groups({"groups=2x4:16", "precision=bf16"}),
+            "precision: torso=attention has fp32 alone");
   EXPECT_EQ(error_text(ErrorCode::kUsage,
                        [] {
                          network_of(kPixels, {"torso=nature", "normalize_obs=true"});
@@ -143,7 +197,94 @@ class Twin {
   std::map<std::string, Vector> parameters;
 
  private:
-  std::vector<double> features(const std::vector<double>& pixels) const {
+  using Things = std::vector<Vector>;
+
+  Vector features(const Vector& numbers) const {
+    return spec_.torso == Torso::kAttention ? of_groups(numbers) : of_picture(numbers);
+  }
+
+  Vector of_groups(const Vector& numbers) const {
+    Things tokens;
+    auto from = numbers.begin();
+    for (size_t g = 0; g < spec_.groups.size(); ++g) {
+      Things things;
+      for (int i = 0; i < spec_.groups[g].count; ++i, from += spec_.groups[g].features) {
+        things.emplace_back(from, from + spec_.groups[g].features);
+      }
+      tokens.push_back(token("torso." + std::to_string(g) + ".", things));
+    }
+    tokens = attend("torso.fusion.", 0, tokens, 4);
+    Vector mean(tokens[0].size());
+    for (const Vector& seen : tokens) {
+      const Vector inner = layer("torso.fusion.4", relu(layer("torso.fusion.3", seen)));
+      const Vector made = norm("torso.fusion.5", sum(seen, inner));
+      for (size_t c = 0; c < mean.size(); ++c) {
+        mean[c] += made[c] / static_cast<double>(tokens.size());
+      }
+    }
+    return mean;
+  }
+
+  Vector token(const std::string& name, Things things) const {
+    for (Vector& x : things) x = relu(norm(name + "1", layer(name + "0", x)));
+    if (things.size() == 1) {
+      return layer(name + "4", norm(name + "3", layer(name + "2", things[0])));
+    }
+    things = attend(name, 2, things, static_cast<int>(things[0].size()) / 16);
+    Vector flat;
+    for (const Vector& x : things) flat.insert(flat.end(), x.begin(), x.end());
+    return layer(name + "7", norm(name + "6", layer(name + "5", flat)));
+  }
+
+  // By the layers NAME first, first + 1 and first + 2.
+  Things attend(const std::string& name, int first, const Things& things, int heads) const {
+    const size_t width = things[0].size(), own = width / static_cast<size_t>(heads);
+    Things sides, made;
+    for (const Vector& x : things) sides.push_back(layer(name + std::to_string(first), x));
+    for (size_t i = 0; i < things.size(); ++i) {
+      Vector seen(width);
+      for (size_t h = 0; h < width; h += own) {
+        Vector shares;
+        double all = 0;
+        for (const Vector& other : sides) {
+          double product = 0;
+          for (size_t c = h; c < h + own; ++c) product += sides[i][c] * other[width + c];
+          shares.push_back(std::exp(product / std::sqrt(static_cast<double>(own))));
+          all += shares.back();
+        }
+        for (size_t j = 0; j < sides.size(); ++j) {
+          for (size_t c = h; c < h + own; ++c) seen[c] += shares[j] / all * sides[j][2 * width + c];
+        }
+      }
+      made.push_back(norm(name + std::to_string(first + 2),
+                          sum(things[i], layer(name + std::to_string(first + 1), seen))));
+    }
+    return made;
+  }
+
+  Vector norm(const std::string& name, Vector x) const {
+    const auto count = static_cast<double>(x.size());
+    const double mean = std::reduce(x.begin(), x.end()) / count;
+    double variance = 0;
+    for (const double each : x) variance += (each - mean) * (each - mean) / count;
+    for (size_t c = 0; c < x.size(); ++c) {
+      x[c] = (x[c] - mean) / std::sqrt(variance + 1e-5) * parameters.at(name + ".weight")[c] +
+             parameters.at(name + ".bias")[c];
+    }
+    return x;
+  }
+
+  static Vector relu(Vector x) {
+    for (double& each : x) each = std::max(each, 0.0);
+    return x;
+  }
+
+  static Vector sum(Vector a, const Vector& b) {
+    for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+    return a;
+  }
+
+  Vector of_picture(const Vector& pixels) const {
     Picture x(spec_.image);
     for (int row = 0; row < spec_.image.rows; ++row) {
       for (int column = 0; column < spec_.image.columns; ++column) {
@@ -255,7 +396,12 @@ const std::vector<Case>& torso_cases() {
       small("impala, shared", ObsSpace::uint8({9, 14, 2}),
             {"torso=impala", "hidden=20", "activation=relu", "shared=true"}),
       small("impala, floats", ObsSpace::float32({7, 6, 1}, -1, 1),
-            {"torso=impala", "hidden=20", "init=default"})};
+            {"torso=impala", "hidden=20", "init=default"}),
+      small("attention", ObsSpace::float32({41}, -1, 1),
+            {"torso=attention", "groups=1x3:16,5x6:32,2x4:16", "fusion=64", "hidden=20,10",
+             "activation=relu", "init=default"}),
+      small("attention, shared", ObsSpace::float32({42}, -1, 1),
+            {"torso=attention", "groups=6x7:48", "fusion=128", "hidden=20", "shared=true"})};
   return all;
 }
 

@@ -64,7 +64,7 @@ void learn_tile(Tile& tile, const LearnCall& call, TileLoss& loss) {
     loss.d_logprob[r] = loss.d_entropy[r] = d_value[r] = 0;
   }
   heads(tile, call, loss, loss.d_logprob, loss.d_entropy);
-  if (plan.conv_count > 0) {
+  if (plan.has_torso()) {
     __builtin_memset(tile.work + plan.work_dx, 0,
                      static_cast<size_t>(tile.padded_rows * plan.input_stride) * sizeof(float));
   }
@@ -78,6 +78,10 @@ void learn_tile(Tile& tile, const LearnCall& call, TileLoss& loss) {
     }
   }
   if (plan.conv_count > 0) Torso<typename Layers::Convolutions>::backward(tile, call.gradient);
+  if (plan.token_layer_count > 0) {
+    attention_backward(plan, tile.tokens(), tile.work + plan.work_dx, plan.input_stride,
+                       call.gradient);
+  }
 }
 
 template <class Layers>

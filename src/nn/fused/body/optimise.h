@@ -47,12 +47,16 @@ void derive(const Plan& plan, const float* params, float* derived) {
   for (int b = 0; b < plan.branch_count; ++b) {
     const Branch& branch = plan.branches[b];
     for (int l = 0; l < branch.layers; ++l) {
-      const bool backwards = l > 0 || plan.conv_count > 0;
+      const bool backwards = l > 0 || plan.has_torso();
       Layers::derive(plan.layers[branch.first_layer + l], backwards, params, derived);
     }
   }
   for (int c = 0; c < plan.conv_count; ++c) {
     Layers::Convolutions::derive(plan.convs[c], c > 0, params, derived);
+  }
+  for (int i = 0; i < plan.token_layer_count; ++i) {
+    const TokenLayer& layer = plan.token_layers[i];
+    if (layer.kind == TokenLayer::Kind::kLinear) TokenLinear::derive(layer, params, derived);
   }
   for (int i = 0; i < 2; ++i) {
     const Head& head = plan.heads[i];

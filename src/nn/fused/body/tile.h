@@ -51,13 +51,15 @@ struct Tile {
   float* latent() const { return work + plan.work_latent; }
 
   float* features(int row) const { return x() + static_cast<long>(row) * plan.input_stride; }
-  // With a torso: the observations, and what is kept of them.
+  // With convolutions: the observations, and what is kept of them.
   const std::byte** obs() const {
     return reinterpret_cast<const std::byte**>(work + plan.work_obs);
   }
   float* kept(int row) const {
     return work + plan.work_kept + (keeps ? static_cast<size_t>(row) * plan.kept : 0);
   }
+
+  TokenRoom tokens() const { return {net, work, rows}; }
 
   // What a layer or a head reads.
   const float* input(const Branch& branch, int layer) const {
@@ -72,13 +74,24 @@ FLOTILLA_INLINE float clipped(float x, float limit) {
   return x < -limit ? -limit : (x > limit ? limit : x);
 }
 
+// An observation's numbers to the tokens of its groups.
+void put_groups(const Tile& tile, int row, const float* x) {
+  for (int g = 0; g < tile.plan.group_count; ++g) {
+    const TokenPlace& group = tile.plan.groups[g];
+    const int numbers = group.count * group.width;
+    __builtin_memcpy(tile.work + group.at + static_cast<long>(row) * numbers, x,
+                     static_cast<size_t>(numbers) * sizeof(float));
+    x += numbers;
+  }
+}
+
 void put_obs(const Tile& tile, int row, const std::byte* obs) {
   const Plan& plan = tile.plan;
   if (plan.conv_count > 0) {
     tile.obs()[row] = obs;
     return;
   }
-  float* x = tile.features(row);
+  float* x = plan.has_torso() ? tile.work + plan.work_image : tile.features(row);
   if (plan.bytes) {
     const auto* from = reinterpret_cast<const uint8_t*>(obs);
     for (int i = 0; i < plan.inputs; ++i) x[i] = static_cast<float>(from[i]);
@@ -86,10 +99,12 @@ void put_obs(const Tile& tile, int row, const std::byte* obs) {
     const auto* from = reinterpret_cast<const float*>(obs);
     for (int i = 0; i < plan.inputs; ++i) x[i] = from[i];
   }
-  if (!plan.normalise) return;
-  for (int i = 0; i < plan.inputs; ++i) {
-    x[i] = clipped((x[i] - tile.net.obs_mean[i]) * tile.net.obs_scale[i], plan.obs_clip);
+  if (plan.normalise) {
+    for (int i = 0; i < plan.inputs; ++i) {
+      x[i] = clipped((x[i] - tile.net.obs_mean[i]) * tile.net.obs_scale[i], plan.obs_clip);
+    }
   }
+  if (plan.has_torso()) put_groups(tile, row, x);
 }
 
 size_t obs_bytes(const Plan& plan) {
@@ -222,6 +237,9 @@ void forward(const Tile& tile, bool actor, bool critic) {
       Torso<typename Layers::Convolutions>::forward(tile, row);
     }
   }
+  if (tile.plan.token_layer_count > 0) {
+    attention_forward(tile.plan, tile.tokens(), tile.x(), tile.plan.input_stride);
+  }
   for (int b = 0; b < tile.plan.branch_count; ++b) {
     const Branch& branch = tile.plan.branches[b];
     int first = branch.first_head, last = branch.first_head + branch.heads;
@@ -276,7 +294,7 @@ void branch_backward(const Tile& tile, const Branch& branch, float* gradient) {
                          gradient + layer.weight, tile.work);
     add_column_sums(d, rows, layer.out, gradient + layer.bias);
     if (l == 0) {
-      if (plan.conv_count > 0) {
+      if (plan.has_torso()) {
         Layers::add_input_gradient(tile.net, layer, d, rows, tile.work + plan.work_dx,
                                    plan.input_stride, tile.work);
       }

@@ -1,4 +1,4 @@
-// Training on images: the same parameters whatever carries it out, and after a resume.
+// Training with a torso: the same parameters whatever carries it out, and after a resume.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -42,12 +42,30 @@ TEST(Images, ParametersDoNotDependOnThreadsOrBackEnds) {
   }
 }
 
-TEST(Images, GoOnToTheBit) {
-  const std::filesystem::path place = std::filesystem::path(testing::TempDir()) / "images";
+const std::vector<std::string> kAttention = {"env.side=8", "net.torso=attention",
+                                             "net.groups=6x8:32,1x16:16", "net.fusion=64",
+                                             "normalize_obs=true"};
+
+TEST(Groups, ParametersDoNotDependOnThreadsOrBackEnds) {
+  const auto in = [](const std::vector<std::string>& layout) {
+    std::vector<std::string> all = kAttention;
+    all.insert(all.end(), layout.begin(), layout.end());
+    return trained(all);
+  };
+  const std::string expected = in({"backend=serial"});
+  EXPECT_EQ(in({"backend=threads", "threads=2"}), expected);
+  EXPECT_EQ(in({"backend=threads", "threads=3"}), expected);
+  EXPECT_EQ(in({"backend=processes", "workers=2"}), expected);
+}
+
+void expect_going_on(const std::vector<std::string>& settings) {
+  const std::filesystem::path place = std::filesystem::path(testing::TempDir()) / "torso";
   std::filesystem::remove_all(place);
-  const std::string expected = trained({"net.torso=impala"});
+  const std::string expected = trained(settings);
   {
-    flotilla::Run run(run_of({"net.torso=impala", "steps=" + steps_of(2)}), place);
+    std::vector<std::string> half = settings;
+    half.push_back("steps=" + steps_of(2));
+    flotilla::Run run(run_of(half), place);
     run.train();
   }
   const auto resumed = flotilla::Run::resume(
@@ -55,6 +73,9 @@ TEST(Images, GoOnToTheBit) {
   resumed->train();
   EXPECT_EQ(resumed->trainer().params_sha256(), expected);
 }
+
+TEST(Images, GoOnToTheBit) { expect_going_on({"net.torso=impala"}); }
+TEST(Groups, GoOnToTheBit) { expect_going_on(kAttention); }
 
 }  // namespace
 }  // namespace flotilla::test
