@@ -8,13 +8,20 @@
 // Rows and vectors of columns of a block, so that its sums, a row of the right matrix and a number
 // of the left one fill the CPU's registers.
 #if defined(__AVX512F__)
-constexpr int kBlockRows = 6, kBlockVectors = 4;
+constexpr int kRegisterRows = 6, kBlockVectors = 4;
 #elif defined(__AVX2__)
-constexpr int kBlockRows = 6, kBlockVectors = 2;
+constexpr int kRegisterRows = 6, kBlockVectors = 2;
 #elif defined(FLOTILLA_NEON)
-constexpr int kBlockRows = 5, kBlockVectors = 4;
+constexpr int kRegisterRows = 5, kBlockVectors = 4;
 #else
-constexpr int kBlockRows = 4, kBlockVectors = 2;
+constexpr int kRegisterRows = 4, kBlockVectors = 2;
+#endif
+
+// Bits do not depend on it, but the time that a sanitizer's build takes does.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kBlockRows = 2;
+#else
+constexpr int kBlockRows = kRegisterRows;
 #endif
 
 // Read one number at a time, so its rows and columns may be swapped by their strides.

@@ -187,7 +187,7 @@ TEST(Actors, PauseAtAnyMoment) {
     Trainer trainer(
         run_config("cartpole", with(schedule, {"threads=3", "num_envs=4", "actors=4", "n_steps=2",
                                                "net.hidden=4", "appo.n_epochs=1"})));
-    for (int i = 0; i < (kSanitized ? 200 : 2000); ++i) {
+    for (int i = 0; i < (kSanitized ? 100 : 400); ++i) {
       trainer.iterate();
       Writer writer;
       trainer.save(writer);
