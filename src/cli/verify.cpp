@@ -133,7 +133,7 @@ void play_baselines(const EnvType& type, const Config& config, const Algorithms&
   Config first = config;
   first.set("seed", std::to_string(seed));
   const RunConfig run(type, first, algorithms);
-  Evaluator evaluator(type, run.env_config, run.eval, run.spec);
+  Evaluator evaluator(type, run.eval_config, run.eval, run.spec);
   report.random = evaluator.play(random_player(run.spec, run.eval.seed), true).mean;
   report.constant = best_constant(evaluator, run.spec);
 }

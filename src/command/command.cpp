@@ -148,6 +148,10 @@ Option Command::flag(const std::string& name, bool& value, const std::string& he
   return Option(app_->add_flag(name, value, help));
 }
 
+Option Command::flag(const std::string& name, int& times_given, const std::string& help) {
+  return Option(app_->add_flag(name, times_given, help));
+}
+
 bool Command::given(const std::string& option) const { return app_->count(option) > 0; }
 
 void Command::show_when(const Option& option, std::function<bool()> shown) {

@@ -69,6 +69,7 @@ class Command {
                 const std::string& help);
   Option option(const std::string& names, std::function<void(int)> take, const std::string& help);
   Option flag(const std::string& name, bool& value, const std::string& help);
+  Option flag(const std::string& name, int& times_given, const std::string& help);
   bool given(const std::string& option) const;
   // Leaves the option out of --help where `shown`, asked once the arguments are read, says no. It
   // can be given all the same.

@@ -65,6 +65,7 @@ void RunArguments::add_to(Command& command, const Program& program) {
                           {"workers", "--num-workers"},
                           {"start_method", "--parallel-start-method"},
                           {"total_timesteps", "--steps"},
+                          {"episodes", "--num-episodes"},
                           {"iterations", "--epochs"},
                           {"save_freq", "--checkpoint-every"},
                           {"save_freq", "--save-interval"}});

@@ -40,12 +40,22 @@ struct EnvType {
   // What failures call it, where its name does not say all.
   std::function<std::string(const Config&)> title = {};
   bool needs_settings = false;  // it has no spec without them
+  // Fills in settings that are left open and that a run has to keep, such as a scale that is fitted
+  // on its data: they are in its config.yaml and in its policies from then on. May take long.
+  std::function<void(Config&)> fill_in = {};
 
   // What its envs look like from outside.
   EnvSpec spec(const Config& config, int time_limit = 0) const {
     return make_loop(config, time_limit)->spec();
   }
 };
+
+// E::fill_in(Config&) where there is one.
+template <Env E>
+std::function<void(Config&)> fill_in_of() {
+  if constexpr (requires(Config & config) { E::fill_in(config); }) return E::fill_in;
+  return {};
+}
 
 template <Env E>
 EnvType env_type(const std::string& name, const std::string& summary) {
@@ -58,7 +68,8 @@ EnvType env_type(const std::string& name, const std::string& summary) {
                                                    frame_stack_of(config));
               },
           .batched = BatchedEnv<E>,
-          .repeatable = is_repeatable<E>()};
+          .repeatable = is_repeatable<E>(),
+          .fill_in = fill_in_of<E>()};
 }
 
 // Python code (env/python_env.h) and shared libraries (env/libenv/libenv.h).

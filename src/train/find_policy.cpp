@@ -75,6 +75,13 @@ PolicyFile find_policy(const std::string& path, const std::string& checkpoint) {
   }
 }
 
+bool has_best(const std::string& path) {
+  if (!path_exists(path) || !std::filesystem::is_directory(path)) return false;
+  const Checkpoints checkpoints{Directory(path)};
+  const std::vector<int64_t> steps = checkpoints.steps();
+  return !steps.empty() && checkpoints.read_state(steps.back()).best.has_value();
+}
+
 std::unique_ptr<Policy> load_policy(const std::string& path, const std::string& checkpoint,
                                     const PolicyOptions& options) {
   return make_policy(find_policy(path, checkpoint), options);

@@ -12,6 +12,14 @@ namespace flotilla {
 namespace {
 
 constexpr int64_t kMaxRows = 1 << 30;  // of a rollout
+constexpr const char* kEvalLevels = "eval.levels";
+constexpr const char* kValidation = "validation";
+
+// Whether an environment keeps levels apart by which a policy is chosen.
+bool has_validation(const EnvType& type) {
+  const Key* levels = type.schema.find("levels");
+  return levels != nullptr && std::ranges::count(levels->options, kValidation) > 0;
+}
 
 // With two groups workers step one while the policy acts for the other, and threads go on with one
 // while others are still at the other. Halves must not become too small to be worth a thread.
@@ -74,6 +82,11 @@ Schema RunConfig::schema(const EnvType& type, const Algorithm& algorithm) {
   schema.rename("net.normalize_obs", "normalize_obs");  // beside that of rewards
   schema.include(algorithm.name, algorithm.schema);
   schema.include("eval", EvalOptions::schema());
+  if (has_validation(type)) {
+    schema.choice(kEvalLevels, kValidation, {"train", kValidation},
+                  "which of its levels evaluations play; the best checkpoint is chosen by them, so "
+                  "never those of the test");
+  }
   schema
       .number("checkpoint.every_s", 60, {0, 1e9}, "seconds between checkpoints; 0: by steps alone")
       .execution()
@@ -87,6 +100,7 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
       algorithm(algorithms.find(config.get_text("algo"))),
       config(config),
       env_config(config.part("env", type.schema)),
+      eval_config(env_config),
       algo_config(config.part(algorithm.name, algorithm.schema)) {
   vec = VecOptions::from(config);
   threads = vec.threads;
@@ -135,6 +149,24 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
                     " learns from what the present policy did (algo=appo and "
                     "algo=impala allow for others)");
   }
+  fill_in();
+}
+
+void RunConfig::fill_in() {
+  const auto for_evaluation = [this] {
+    Config changed = env_config;
+    if (has_validation(type)) changed.set("levels", config.get_text(kEvalLevels));
+    return changed;
+  };
+  // Where it has no such levels, that is said at once.
+  if (has_validation(type) && eval.episodes > 0) type.spec(for_evaluation(), vec.time_limit);
+  if (type.fill_in) {
+    type.fill_in(env_config);
+    for (const Key& key : type.schema.keys()) {
+      config.set("env." + key.name, env_config.input_text(key.name));
+    }
+  }
+  eval_config = for_evaluation();
 }
 
 std::vector<std::string> RunConfig::without_effect() const {

@@ -37,6 +37,7 @@ struct RunConfig {
   const Algorithm& algorithm;
   Config config;       // all keys, effective values
   Config env_config;   // those of the environment alone
+  Config eval_config;  // the same for evaluations
   Config algo_config;  // those of the algorithm alone
   EnvSpec spec;        // of the environment, with these settings
   VecOptions vec;
@@ -61,6 +62,8 @@ struct RunConfig {
   // Keys that were given on the command line and mean nothing to this back end.
   std::vector<std::string> without_effect() const;
   void require_learning_actors() const;  // throws Error(kUsage)
+  // Lets the environment fill in what is left open.
+  void fill_in();
   // Whether actors run ahead of the learner.
   bool asynchronous() const { return vec.backend == Backend::kActors; }
 };

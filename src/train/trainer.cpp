@@ -361,7 +361,7 @@ void Trainer::scale_rewards() {
 
 Evaluation Trainer::evaluate(bool may_stop) {
   if (evaluator_ == nullptr) {
-    evaluator_ = std::make_unique<Evaluator>(run_.type, run_.env_config, run_.eval, run_.spec);
+    evaluator_ = std::make_unique<Evaluator>(run_.type, run_.eval_config, run_.eval, run_.spec);
   }
   if (evaluator_->memory() != nullptr) evaluator_->memory()->set_knowledge(knowledge());
   if (actors_ != nullptr) actors_->pause();  // the cores are for the evaluation

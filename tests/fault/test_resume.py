@@ -37,7 +37,7 @@ class Setting:
 
 def settings(steps):
     """Cartpole with as many steps as asked for; with fewer, pendulum with its normalisers in every back end, actors that
-    run ahead, cage2, and dvrp with what it learns about its travellers."""
+    run ahead, cage2, dvrp with what it learns about its travellers, and funding on a small market."""
     yield Setting("cartpole", "cartpole", steps, [f"--checkpoint-every={max(steps // 25, 1)}"])
     fewer = max(steps // 8, 4096)
     for backend in ("serial", "threads", "processes"):
@@ -52,6 +52,10 @@ def settings(steps):
     yield Setting("dvrp", "dvrp", few,
                   [f"--checkpoint-every={max(few // 25, 1)}", "--customers=8", "--num-envs=16", "horizon=12",
                    "ppo.minibatch_size=96", "advice.every=3", "eval.every=5", "eval.episodes=8"])
+    yield Setting("funding", "funding", few,
+                  [f"--checkpoint-every={max(few // 25, 1)}", "--num-envs=8", "horizon=12", "market.days=8",
+                   "market.symbols=12", "episode_days=0.2", "split.embargo_days=0", "net.hidden=32",
+                   "ppo.minibatch_size=48", "eval.every=5", "eval.episodes=4"])
 
 
 def run(command):

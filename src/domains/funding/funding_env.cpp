@@ -68,6 +68,18 @@ Schema Funding::schema() {
   return schema;
 }
 
+void Funding::fill_in(Config& config) {
+  const TableOptions options = TableOptions::from(config);
+  const auto market = shared_market(options);
+  if (options.scaler.empty()) {
+    const Times times = options.split.times_of(Part::kTrain, market->times());
+    config.set("scaler", to_text(fit_scaler(*market, times)));
+  }
+  if (config.get_text("trained_on").empty()) {
+    config.set("trained_on", period_text(Funding(config).period(*market)));
+  }
+}
+
 Funding::Funding(const Config& config)
     : rules_(config.get_text("rules") == "era" ? kEra : kFixed),
       trading_(config),
@@ -89,7 +101,7 @@ Funding::Funding(const Config& config)
   tables_ = shared_tables(options);
   // What is wrong with files is said at once; a made-up market can wait until it is needed.
   require_windows(options.data.empty() ? options.synthetic.days * kStepsPerDay
-                                       : tables().market.times());
+                                       : shared_market(options)->times());
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   spec_.name = "funding";
   spec_.obs = ObsSpace::float32({kObserved}, -kInfinity, kInfinity);
@@ -102,6 +114,12 @@ Funding::Funding(const Config& config)
 }
 
 Times Funding::part_times(int times) const { return split_.times_of(part_, times); }
+
+Period Funding::period(const Market& market) const {
+  const Times part = part_times(market.times());
+  const auto second = [&market](int time) { return market.begin() + int64_t{time} * kStepSeconds; };
+  return {second(part.begin), second(part.end - 1)};
+}
 
 // The era keeps a day behind every window.
 void Funding::require_windows(int times) const {
@@ -199,8 +217,8 @@ void Funding::fetch_ahead(const State& s) const {
 void Funding::act(State& s, int action) const {
   if (action >= kFirstExit) {
     if (action - kFirstExit < s.book.count) close_pair(s.book, action - kFirstExit, rules_);
-  } else if (action >= kFirstEntry) {
-    enter(s, (action - kFirstEntry) % kShown, (action - kFirstEntry) / kShown);
+  } else if (const auto pair = opened_by(s, action)) {
+    s.book.pairs[s.book.count++] = *pair;
   }
 }
 
@@ -218,16 +236,19 @@ Entry Funding::entry_at(int32_t now, uint16_t symbol, uint8_t direction) const {
   return entry;
 }
 
-void Funding::enter(State& s, int row, int size) const {
-  if (row >= s.shown_count) return;
+std::optional<Pair> Funding::opened_by(const State& s, int action) const {
+  const int row = (action - kFirstEntry) % kShown, size = (action - kFirstEntry) / kShown;
+  if (action < kFirstEntry || action >= kFirstExit || row >= s.shown_count) return std::nullopt;
   const Shown& shown = s.shown[row];
   const double usd = entry_size(s.book, s.config, size);
-  if (s.book.holds(shown.symbol) || !is_accepted(s.book, s.config, usd)) return;
+  if (s.book.holds(shown.symbol) || !is_accepted(s.book, s.config, usd)) return std::nullopt;
+  // The pair is marked there right away: both cells are on their way at once.
+  __builtin_prefetch(&tables().market.at(price_time(s.now + kStepSeconds), shown.symbol));
   Entry entry = entry_at(s.now, shown.symbol, shown.direction);
   entry.size = usd;
   entry.leverage = s.config.leverage;
   entry.apr = shown.apr;
-  s.book.pairs[s.book.count++] = open_pair(entry, rules_);
+  return open_pair(entry, rules_);
 }
 
 // By how much the value of open pairs changes.

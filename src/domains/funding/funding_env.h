@@ -3,8 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "flotilla/domains/funding/market/tables.h"
+#include "flotilla/domains/funding/market/time_text.h"
 #include "flotilla/domains/funding/observation.h"
 #include "flotilla/domains/funding/trading/portfolio.h"
 #include "flotilla/env/env.h"
@@ -32,6 +34,8 @@ class Funding {
   };
 
   static Schema schema();
+  // Fits the scaler on the training part, and notes what windows are drawn from.
+  static void fill_in(Config& config);
   explicit Funding(const Config& config);
 
   const EnvSpec& spec() const { return spec_; }
@@ -46,8 +50,12 @@ class Funding {
   const Rules& rules() const { return rules_; }
   double initial_capital() const { return capital_; }
   int steps() const { return steps_; }  // of an episode
+  // What windows are drawn from.
+  Period period(const Market& market) const;
   // Begins an episode at a given moment.
   void begin(State& s, int32_t at, const TradingConfig& config) const;
+  // The pair that an action would open now; nothing where it opens none or is refused.
+  std::optional<Pair> opened_by(const State& s, int action) const;
   // An entry of this moment, but for its size, leverage and APR.
   Entry entry_at(int32_t now, uint16_t symbol, uint8_t direction) const;
 
@@ -61,7 +69,6 @@ class Funding {
   LegQuotes quotes_at(int32_t now, int symbol, int direction) const;
 
   void act(State& s, int action) const;
-  void enter(State& s, int row, int size) const;
   double mark_pairs(State& s) const;
   double reward(State& s, double equity_before, double change) const;
   void fetch_ahead(const State& s) const;

@@ -139,9 +139,15 @@ bool is_trainable(const EnvType& type) {
 }
 
 RunConfig small_run(const EnvType& type, const std::vector<std::string>& more) {
-  std::vector<std::string> all = {"num_envs=12",           "horizon=16",        "steps=960",
-                                  "net.hidden=16,16",      "ppo.minibatches=2", "ppo.epochs=2",
-                                  "net.normalise_obs=true"};
+  std::vector<std::string> all = {"num_envs=12",
+                                  "horizon=16",
+                                  "steps=960",
+                                  "net.hidden=16,16",
+                                  "ppo.minibatches=2",
+                                  "ppo.epochs=2",
+                                  "net.normalise_obs=true",
+                                  "eval.episodes=0"};
+  for (const std::string& setting : quick(type)) all.push_back("env." + setting);
   all.insert(all.end(), more.begin(), more.end());
   return RunConfig(type, load_run_config(shipped(), type.name, true, all));
 }

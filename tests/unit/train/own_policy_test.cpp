@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
@@ -95,7 +96,12 @@ class LinearPolicy final : public Policy {
         v_(gradient_.size()) {}
 
   Implementation implementation() const override { return linear_implementation(); }
-  void act(int, const ActRows& rows, const Draw& draw) const override { linear_.act(rows, draw); }
+  void act(int, const ActRows& rows, const Draw& draw) const override {
+    ++calls;
+    acted += rows.count;
+    linear_.act(rows, draw);
+  }
+  mutable std::atomic<int> calls = 0, acted = 0;  // of act(), and its rows
   void value(int, const std::byte* obs, int count, float* out) const override {
     linear_.values(obs, count, out);
   }
@@ -262,6 +268,14 @@ TEST_F(OwnPolicy, Learns) {
   const std::vector<float> right = {0, 0, 0.15F, 0.5F}, left = {0, 0, -0.15F, -0.5F};
   EXPECT_EQ(trainer.policy().predict(right).discrete(), 1);
   EXPECT_EQ(trainer.policy().predict(left).discrete(), 0);
+}
+
+TEST_F(OwnPolicy, ActsForAllEnvsInOneCall) {
+  Trainer trainer(run_of({"backend=serial", "threads=1"}));
+  trainer.iterate();
+  const auto& policy = dynamic_cast<const LinearPolicy&>(trainer.policy());
+  EXPECT_EQ(policy.acted, 16 * 64);
+  EXPECT_EQ(policy.calls, 64) << "steps of a rollout";
 }
 
 TEST_F(OwnPolicy, IsSavedAndResumed) {

@@ -3,6 +3,7 @@
 //   inspect    reads a market, says what is in it and what looks wrong (data.cpp)
 //   explain    what a policy sees and can do (explain.cpp)
 //   eval       what a trained policy earns on windows it has not seen (eval.cpp)
+//   show       one window as it was traded (show.cpp)
 #include "flotilla/domains/funding/commands/commands.h"
 
 namespace flotilla {
@@ -14,6 +15,7 @@ void add_funding_commands(Command& root, Program& program) {
   add_funding_inspect(command);
   add_funding_explain(command);
   add_funding_eval(command, program);
+  add_funding_show(command, program);
 }
 
 }  // namespace flotilla

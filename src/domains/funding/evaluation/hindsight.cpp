@@ -150,11 +150,13 @@ Window trade_with_hindsight(const Funding& env, const Window& window) {
   env.begin(s, window.begin, window.config);
   Rng unused;
   Outcome outcome;
+  Window traded = window;
+  traded.actions.clear();
   for (int step = 0; !outcome.terminated && !outcome.truncated; ++step) {
     const int32_t action = action_of(s, plan, step);
     outcome = env.step(s, ActionRow(&action), unused);
+    traded.actions.push_back(action);
   }
-  Window traded = window;
   traded.book = s.book;
   traded.pnl_pct = 100 * (equity_of(s.book) - env.initial_capital()) / env.initial_capital();
   return traded;

@@ -81,25 +81,30 @@ Judged judged(const std::vector<Window>& windows) {
   return result;
 }
 
-Judgement judge(const EnvType& type, const Config& config, const ActingPolicy& policy, int count,
-                uint64_t seed, ThreadPool& pool) {
+Traded trade_all(const EnvType& type, const Config& config, const ActingPolicy& policy, int count,
+                 uint64_t seed, ThreadPool& pool) {
   const Windows shown(type, config, count, seed);
   Config plain_config = config;
   plain_config.set(kFrameStackKey, "1");
   const Windows plain(type, plain_config, count, seed);
   const Funding& env = plain.env();
-  const auto trained = shown.play(policy_trader(policy));
-  const auto cash = plain.play(cash_trader());
-  const auto best_apr = plain.play(best_apr_trader(env.tables().scaler, env.rules()));
-  const auto random = plain.play(random_player(env.spec(), seed));
-  const auto hindsight = with_hindsight(env, cash, pool);
-  return {.trained = judged(trained),
-          .cash = judged(cash),
-          .best_apr = judged(best_apr),
-          .random = judged(random),
-          .hindsight = judged(hindsight),
-          .above_best_apr = above(trained, best_apr),
-          .above_random = above(trained, random)};
+  Traded traded{.trained = shown.play(policy_trader(policy)),
+                .cash = plain.play(cash_trader()),
+                .best_apr = plain.play(best_apr_trader(env.tables().scaler, env.rules())),
+                .random = plain.play(random_player(env.spec(), seed)),
+                .hindsight = {}};
+  traded.hindsight = with_hindsight(env, traded.cash, pool);
+  return traded;
+}
+
+Judgement judge(const Traded& traded) {
+  return {.trained = judged(traded.trained),
+          .cash = judged(traded.cash),
+          .best_apr = judged(traded.best_apr),
+          .random = judged(traded.random),
+          .hindsight = judged(traded.hindsight),
+          .above_best_apr = above(traded.trained, traded.best_apr),
+          .above_random = above(traded.trained, traded.random)};
 }
 
 }  // namespace flotilla::funding

@@ -36,8 +36,14 @@ struct Judgement {
 Estimate estimate(const std::vector<double>& numbers);
 Judged judged(const std::vector<Window>& windows);
 
+// The same windows as each of them traded them.
+struct Traded {
+  std::vector<Window> trained, cash, best_apr, random, hindsight;
+};
+
 // `config`: of the policy's environment, with the part that is judged. Throws Error(kInterrupted).
-Judgement judge(const EnvType& type, const Config& config, const ActingPolicy& policy, int windows,
-                uint64_t seed, ThreadPool& pool);
+Traded trade_all(const EnvType& type, const Config& config, const ActingPolicy& policy, int windows,
+                 uint64_t seed, ThreadPool& pool);
+Judgement judge(const Traded& traded);
 
 }  // namespace flotilla::funding

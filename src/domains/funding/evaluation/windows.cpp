@@ -26,6 +26,17 @@ int32_t best_apr_action(std::span<const float> obs, std::span<const uint8_t> mas
   return 0;
 }
 
+// The same trader, with his actions kept.
+Player noting(const Player& trader, std::vector<Window>& windows) {
+  return [&trader, &windows](const ActRows& rows, uint64_t step) {
+    trader(rows, step);
+    const auto* actions = reinterpret_cast<const int32_t*>(rows.action);
+    for (int i = 0; i < rows.count; ++i) {
+      windows[static_cast<size_t>(rows.first_env + i)].actions.push_back(actions[i]);
+    }
+  };
+}
+
 }  // namespace
 
 Windows::Windows(const EnvType& type, const Config& config, int count, uint64_t seed)
@@ -41,13 +52,13 @@ std::vector<Window> Windows::play(const Player& trader) const {
   evaluator.set_episode_observer(
       episode_observer<Funding>([&](int episode, const Funding::State& s) {
         const double capital = env_.initial_capital();
-        windows[static_cast<size_t>(episode)] = {
-            .begin = s.begin,
-            .config = s.config,
-            .book = s.book,
-            .pnl_pct = 100 * (equity_of(s.book) - capital) / capital};
+        Window& window = windows[static_cast<size_t>(episode)];
+        window.begin = s.begin;
+        window.config = s.config;
+        window.book = s.book;
+        window.pnl_pct = 100 * (equity_of(s.book) - capital) / capital;
       }));
-  evaluator.play(trader, true);
+  evaluator.play(noting(trader, windows), true);
   return windows;
 }
 

@@ -15,6 +15,7 @@ struct Window {
   TradingConfig config{};
   Portfolio book{};
   double pnl_pct = 0;
+  std::vector<int32_t> actions = {};  // of its steps; there may be more behind its end
 };
 
 class Windows {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "flotilla/domains/funding/market/market.h"
 #include "flotilla/domains/funding/market/scaler.h"
@@ -35,7 +34,7 @@ class Board {
   const Ranking& at(int time) const { return rankings_[static_cast<size_t>(time)]; }
 
  private:
-  std::vector<Ranking> rankings_;
+  LargeTable<Ranking> rankings_;
 };
 
 // Percent of a year in this direction, at the rates of now.

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "flotilla/domains/funding/market/large_pages.h"
 #include "flotilla/domains/funding/trading/pair.h"
 
 namespace flotilla::funding {
@@ -96,7 +97,7 @@ class Market {
   int times_;
   std::vector<std::string> symbols_;
   int64_t begin_;
-  std::vector<Cell> cells_;
+  LargeTable<Cell> cells_;
 };
 
 // Of the first payment at or after a moment, both in seconds of the market.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 
 #include "flotilla/domains/funding/market/market.h"
 
@@ -19,6 +20,11 @@ struct Scaler {
     return result;
   }
 };
+
+// "mean/deviation" of each feature, with spaces between: the same bits when it is read.
+std::string to_text(const Scaler& scaler);
+// Throws Error(kUsage) that says what was expected.
+Scaler scaler_of(const std::string& text);
 
 // Times of the market, from one to before the other.
 struct Times {

@@ -14,12 +14,33 @@
 namespace flotilla::funding {
 namespace {
 
-constexpr size_t kKept = 2;
+// What was asked for last, by its key.
+template <class T>
+class LastFew {
+ public:
+  template <class Make>
+  std::shared_ptr<const T> find(const std::string& key, const Make& make) {
+    const auto found = std::ranges::find(kept_, key, &Entry::first);
+    if (found != kept_.end()) {
+      std::rotate(found, found + 1, kept_.end());
+      return kept_.back().second;
+    }
+    std::shared_ptr<const T> made = make();
+    if (kept_.size() == kKept) kept_.erase(kept_.begin());
+    kept_.emplace_back(key, std::move(made));
+    return kept_.back().second;
+  }
+
+ private:
+  static constexpr size_t kKept = 2;
+  using Entry = std::pair<std::string, std::shared_ptr<const T>>;
+  std::vector<Entry> kept_;
+};
 
 Market market_of(const TableOptions& options) {
-  if (options.data.empty()) return make_market(options.synthetic);
-  const Activity reading("reading " + options.data);
-  return read_market(options.data);
+  const bool made_up = options.data.empty();
+  const Activity activity(made_up ? "making a market" : "reading " + options.data);
+  return made_up ? make_market(options.synthetic) : read_market(options.data);
 }
 
 }  // namespace
@@ -48,7 +69,11 @@ void TableOptions::add_to(Schema& schema) {
       .number("split.validation", Split{}.validation, {0, 1},
               "part of the days behind them; the rest is for testing")
       .number("split.embargo_days", 3, {0, 30},
-              "left out before validation and test; means of 3 days look back that far");
+              "left out before validation and test; means of 3 days look back that far")
+      .text("scaler", "",
+            "mean/deviation of each feature of a row; a run fits it on its training part and "
+            "keeps it")
+      .text("trained_on", "", "the days a run was trained on: it notes them itself");
 }
 
 TableOptions TableOptions::from(const Config& config) {
@@ -67,20 +92,27 @@ TableOptions TableOptions::from(const Config& config) {
         fmt::format("split.validation: with split.train {:g} expected at most {:g}, got {:g}",
                     options.split.train, 1 - options.split.train, options.split.validation));
   }
+  options.scaler = config.get_text("scaler");
+  if (!options.scaler.empty()) scaler_of(options.scaler);  // what is wrong with it is said at once
   options.both_directions = config.get_text("rules") == "era";
   return options;
 }
 
+std::string TableOptions::market_key() const {
+  if (!data.empty()) return "read " + data;
+  return fmt::format("made {} {} {}", synthetic.days, synthetic.symbols, synthetic.seed);
+}
+
 std::string TableOptions::key() const {
-  const std::string source =
-      data.empty() ? fmt::format("{} {} {}", synthetic.days, synthetic.symbols, synthetic.seed)
-                   : data;
-  return fmt::format("{} {} {}", both_directions, split.train, source);
+  return fmt::format("{} {} {} {}", both_directions, split.train, scaler, market_key());
 }
 
 Tables::Tables(const TableOptions& options)
-    : market(market_of(options)),
-      scaler(fit_scaler(market, options.split.times_of(Part::kTrain, market.times()))),
+    : shared(shared_market(options)),
+      market(*shared),
+      scaler(options.scaler.empty()
+                 ? fit_scaler(market, options.split.times_of(Part::kTrain, market.times()))
+                 : scaler_of(options.scaler)),
       board(market, scaler, options.both_directions) {}
 
 const Tables& SharedTables::make() const {
@@ -92,20 +124,19 @@ const Tables& SharedTables::make() const {
   return *tables_;
 }
 
-std::shared_ptr<const SharedTables> shared_tables(const TableOptions& options) {
-  using Entry = std::pair<std::string, std::shared_ptr<const SharedTables>>;
+std::shared_ptr<const Market> shared_market(const TableOptions& options) {
   static std::mutex mutex;
-  static std::vector<Entry> kept;  // the last one asked for is the last
-  const std::string key = options.key();
+  static LastFew<Market> kept;
   const std::lock_guard lock(mutex);
-  const auto found = std::ranges::find(kept, key, &Entry::first);
-  if (found != kept.end()) {
-    std::rotate(found, found + 1, kept.end());
-    return kept.back().second;
-  }
-  if (kept.size() == kKept) kept.erase(kept.begin());
-  kept.emplace_back(key, std::make_shared<const SharedTables>(options));
-  return kept.back().second;
+  return kept.find(options.market_key(),
+                   [&] { return std::make_shared<const Market>(market_of(options)); });
+}
+
+std::shared_ptr<const SharedTables> shared_tables(const TableOptions& options) {
+  static std::mutex mutex;
+  static LastFew<SharedTables> kept;
+  const std::lock_guard lock(mutex);
+  return kept.find(options.key(), [&] { return std::make_shared<const SharedTables>(options); });
 }
 
 }  // namespace flotilla::funding

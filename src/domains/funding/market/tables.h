@@ -31,20 +31,27 @@ struct TableOptions {
   std::string data;  // directory of a market; empty: a made-up one
   SyntheticOptions synthetic;
   Split split;
+  std::string scaler;            // empty: fitted on the training part
   bool both_directions = false;  // of a symbol on the board
 
   static void add_to(Schema& schema);
   // Throws Error(kUsage) for parts that are none.
   static TableOptions from(const Config& config);
-  std::string key() const;  // the same for the same tables
+  std::string market_key() const;  // the same for the same market
+  std::string key() const;         // the same for the same tables
 };
 
 struct Tables {
   explicit Tables(const TableOptions& options);
-  Market market;
+  const std::shared_ptr<const Market> shared;  // with tables of another scale
+  const Market& market;
   Scaler scaler;
   Board board;
 };
+
+// The same one for the same options; the last few live on when nobody uses them. Throws
+// Error(kData) that names the file.
+std::shared_ptr<const Market> shared_market(const TableOptions& options);
 
 class SharedTables {
  public:

@@ -70,4 +70,16 @@ std::optional<int64_t> parse_time(std::string_view text) {
          int64_t{found[4]} * 60 + int64_t{found[5]};
 }
 
+std::string period_text(const Period& period) {
+  return time_text(period.first) + "/" + time_text(period.last);
+}
+
+std::optional<Period> parse_period(std::string_view text) {
+  const size_t middle = text.find('/');
+  if (middle == std::string_view::npos) return std::nullopt;
+  const auto first = parse_time(text.substr(0, middle)), last = parse_time(text.substr(middle + 1));
+  if (!first || !last || *last < *first) return std::nullopt;
+  return Period{*first, *last};
+}
+
 }  // namespace flotilla::funding

@@ -176,6 +176,10 @@ TEST(MarketFiles, NameWhatIsWrongWithRows) {
             "/opportunities.csv: line 3, column 'entry_long_price': expected a price above 0");
   EXPECT_EQ(changed(3, 12, "much"),
             "/opportunities.csv: line 3, column 'fund_profit_8h': 'much' is not a number");
+  EXPECT_EQ(changed(150, 0, "2025-09-01T00:00:00Z"),
+            "/opportunities.csv: line 150, column 'entry_time': is before the row before");
+  EXPECT_EQ(changed(1, 13, "symbol"),
+            "/opportunities.csv: line 1: two columns are called 'symbol'");
   EXPECT_EQ(changed(1, 13, "fundApr"),
             "/opportunities.csv: no column 'fund_apr'; did you mean 'fundApr'?");
   const Folder folder;
