@@ -102,6 +102,7 @@ void print_json(const VerifyArguments& arguments, const Report& report) {
                  {"score", result.error.empty() ? Json(result.score) : Json()},
                  {"steps", result.steps},
                  {"wall_s", result.wall_s}};
+    for (const auto& [name, mean] : result.metrics) json["metrics"][name] = mean;
     if (!result.error.empty()) json["error"] = result.error;
     if (report.failed(result)) failures.push_back(result.seed);
     scores.push_back(std::move(json));

@@ -81,6 +81,7 @@ Schema RunConfig::schema(const EnvType& type, const Algorithm& algorithm) {
   schema.include("net", NetworkSpec::schema());
   schema.rename("net.normalize_obs", "normalize_obs");  // beside that of rewards
   schema.include(algorithm.name, algorithm.schema);
+  schema.include("explore", ExplorationOptions::schema());
   schema.include("eval", EvalOptions::schema());
   if (has_validation(type)) {
     schema.choice(kEvalLevels, kValidation, {"train", kValidation},
@@ -129,6 +130,7 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
   policy = config.get_text("policy");
   device = config.get_text("device");
   normalise_reward = config.get_boolean("normalize_reward");
+  exploration = ExplorationOptions::from(config, "explore.");
   spec = type.spec(env_config, vec.time_limit);
   network = NetworkSpec::from(config, "net.", spec);
   eval = EvalOptions::from(config, "eval.", seed);
@@ -198,6 +200,9 @@ void RunConfig::require_learning_actors() const {
            "the threads of " + name +
                " share parameters in the memory of the CPU (appo and impala learn "
                "on a GPU)");
+  }
+  if (exploration.on()) {
+    refuse("explore.bonus", "0", "the threads of " + name + " learn before all is counted");
   }
   if (normalise_reward) {
     refuse("normalize_reward", "false",

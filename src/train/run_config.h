@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "flotilla/algo/algorithms.h"
+#include "flotilla/algo/exploration.h"
 #include "flotilla/core/config.h"
 #include "flotilla/env/registry.h"
 #include "flotilla/env/vec_env.h"
@@ -51,6 +52,7 @@ struct RunConfig {
   std::string policy, device;
   PolicyFactory policy_factory;  // set by programs that bring a policy of their own; or empty
   bool normalise_reward = false;
+  ExplorationOptions exploration;
   NetworkSpec network;
   EvalOptions eval;
   CheckpointOptions checkpoint;

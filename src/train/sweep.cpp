@@ -64,6 +64,10 @@ SeedResult train_seed(const EnvType& type, Config config, const Algorithms& algo
     run.train();
     run.finish();
     result.score = run.evaluation().mean;
+    const EnvSpec& spec = run.trainer().env_spec();
+    for (size_t i = 0; i < spec.metrics.size(); ++i) {
+      result.metrics.emplace_back(spec.metrics[i], run.evaluation().metrics[i]);
+    }
     result.steps = run.trainer().progress().steps;
     result.wall_s = run.wall_s();
     result.kernel = run.trainer().implementation();

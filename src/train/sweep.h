@@ -21,7 +21,8 @@ struct SweepOptions {
 
 struct SeedResult {
   uint64_t seed = 0;
-  double score = 0;  // mean return of the final policy's evaluation, as in summary.json
+  double score = 0;             // mean return of the final policy's evaluation, as in summary.json
+  std::vector<Metric> metrics;  // means of the env's own in that evaluation, by their names
   int64_t steps = 0;
   double wall_s = 0;
   std::string kernel, config_sha256;

@@ -66,6 +66,9 @@ Trainer::Trainer(const RunConfig& run) : run_(run), start_ns_(now_ns()) {
                                              run.seed, &pool());
   }
   learner_ = run.algorithm.make(run.algo_config, *policy_, pool(), run.seed);
+  if (run.exploration.on()) {
+    learner_ = with_exploration(std::move(learner_), run.network, run.exploration);
+  }
   if (actors_ != nullptr) actors_->learn_by(learner_->in_actors());
   if (run.normalise_reward) {
     policy_->reward_normaliser() =

@@ -472,7 +472,7 @@ class Show(ReportTest):
         (self.dir / "bad.safetensors").write_bytes(b"x")
         self.expect_error(["cage2", "show"], 2, "path is required")
         self.expect_error(["cage2", "show", DEFENDER, "--red", "green"], 2,
-                          "--red: green not in {bline,meander,sleep,mix}")
+                          "--red: green not in {bline,meander,sleep,attackers,mix}")
         self.expect_error(["cage2", "show", DEFENDER, "--steps", "0"], 2,
                           "--steps: Value 0 not in range 1 to 10000")
         self.expect_error(["cage2", "show", DEFENDER, "--out", "no/where.svg"], 4,

@@ -664,6 +664,13 @@ class Verify(RunTest):
         self.assertEqual(sorted(path.name for path in (self.folder / "kept").iterdir()), ["seed0", "seed1"])
         self.assertIn("eval.episodes: a score needs at least one", self.error(self.verify("eval.episodes=0", status=2)))
 
+    def test_metrics_are_those_of_the_evaluation(self):
+        done = self.call("verify", "corners", "total_timesteps=512", "n_steps=16", "num_envs=8", "eval.episodes=3", "net.hidden=8",
+                         "--seeds", 1, "--out", "kept", "--json")
+        (result,) = json.loads(done.stdout)["results"]
+        self.assertIn("targets_visited", result["metrics"])
+        self.assertEqual(result["metrics"], json.loads((self.folder / "kept/seed0/summary.json").read_text())["eval"]["metrics"])
+
     def test_a_missing_folder_for_temporary_files_is_named(self):
         error = self.error(self.verify("--seeds", 1, status=2, TMPDIR="/nowhere"))
         self.assertIn("there is no folder for temporary files: TMPDIR is '/nowhere'", error)

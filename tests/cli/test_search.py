@@ -146,7 +146,7 @@ class BadInput(SearchTest):
             (["--acquisition", "bayes"], "acquisition: expected one of ucb, legacy, random, exhaustive, got 'bayes'"),
             (["workflow=01234"], "workflow is not a setting of a search: it is what is searched for"),
             (["num_envs=3"], "num_envs is not a setting of a search: use --n-envs"),
-            (["red=blue"], "env.red: expected one of bline, meander, sleep, mix, got 'blue'; did you mean 'bline'?"),
+            (["red=blue"], "env.red: expected one of bline, meander, sleep, attackers, mix, got 'blue'; did you mean 'bline'?"),
             (["--resume", "nothing"], "there is no run 'nothing'"),
         ]:
             with self.subTest(arguments=arguments):

@@ -12,10 +12,32 @@
 namespace flotilla::cage2 {
 namespace {
 
-constexpr int kAgents = 3, kMix = kAgents;
+constexpr int kAgents = 3;
 
-int red_named(const std::string& name) {
-  return name == "bline" ? 0 : name == "meander" ? 1 : name == "sleep" ? 2 : kMix;
+// The first so many agents, one of which is drawn: those that attack come before the one that
+// sleeps.
+uint32_t reds_named(const std::string& name) {
+  return name == "mix" ? kAgents : name == "attackers" ? 2 : 1;
+}
+
+RedAgent red_named(const std::string& name) {
+  return name == "meander" ? RedAgent::kMeander
+         : name == "sleep" ? RedAgent::kSleep
+                           : RedAgent::kBLine;
+}
+
+int obs_size(Cage2::Obs obs) {
+  switch (obs) {
+    case Cage2::Obs::kBits52:
+      return kTableBits;
+    case Cage2::Obs::kBits62:
+      return kScanObs;
+    case Cage2::Obs::kFull:
+      return kFullObs;
+    case Cage2::Obs::kMemory:
+      break;
+  }
+  return kMemoryObs;
 }
 
 // The digits of the types, or nothing.
@@ -72,13 +94,19 @@ void count(State& s, int action, const StepRecord& record) {
 Schema Cage2::schema() {
   Schema schema;
   schema
-      .choice("red", "mix", {"bline", "meander", "sleep", "mix"},
-              "the attacker; mix: one of the three, drawn at every reset")
-      .choice("version", "head", {"head", "legacy"},
-              "of the reference simulator; legacy is the one behind the official leaderboard")
+      .choice(
+          "red", "mix", {"bline", "meander", "sleep", "attackers", "mix"},
+          "the attacker; attackers: one of the first two, drawn at every reset; mix: one of the "
+          "three")
+      .choice(
+          "version", "head", {"head", "legacy", "both"},
+          "of the reference simulator; legacy is the one behind the official leaderboard; both: "
+          "one of them, drawn at every reset and not told to blue")
       .boolean("green", false, "a user scans hosts at random")
-      .choice("obs", "bits52", {"bits52", "bits62", "full"},
-              "the table of the challenge; with the order of scans; with all a defender can know")
+      .choice(
+          "obs", "bits52", {"bits52", "bits62", "full", "memory"},
+          "the table of the challenge; with the order of scans; with what a defender has seen and "
+          "placed; and when that was")
       .choice("actions", "full145", {"full145", "reduced36"},
               "all of the challenge, or 36 with 'the next decoy on this host'")
       .choice("table", "challenge", {"challenge", "stock"},
@@ -101,8 +129,11 @@ Cage2::Cage2(const Config& config)
     : rules_{.legacy = config.get_text("version") == "legacy",
              .green = config.get_boolean("green"),
              .stock_table = config.get_text("table") == "stock"},
+      legacy_rules_(rules_),
+      both_versions_(config.get_text("version") == "both"),
       reduced_(config.get_text("actions") == "reduced36"),
       red_(red_named(config.get_text("red"))),
+      reds_(reds_named(config.get_text("red"))),
       workflow_(parse_workflow(config.get_text("workflow"))),
       rule_(config.get_text("compliance") == "state" ? Rule::kState : Rule::kHistory),
       alignment_(config.get_text("alignment") == "none"    ? Alignment::kNone
@@ -110,9 +141,13 @@ Cage2::Cage2(const Config& config)
                                                            : Alignment::kGain),
       weight_(config.get_number("alignment_weight")) {
   const std::string& obs = config.get_text("obs");
-  obs_ = obs == "bits52" ? Obs::kBits52 : obs == "bits62" ? Obs::kBits62 : Obs::kFull;
+  obs_ = obs == "bits52"   ? Obs::kBits52
+         : obs == "bits62" ? Obs::kBits62
+         : obs == "full"   ? Obs::kFull
+                           : Obs::kMemory;
+  legacy_rules_.legacy = true;
   spec_.name = "cage2";
-  int size = obs_ == Obs::kBits52 ? kTableBits : obs_ == Obs::kBits62 ? kScanObs : kFullObs;
+  int size = obs_size(obs_);
   if (workflow_) size += kWorkflowObs;
   // The order of scans is 0, 1 or 2, time is in hundreds of steps.
   const float high = obs_ == Obs::kBits52 ? 1 : obs_ == Obs::kBits62 ? 2 : 100;
@@ -130,9 +165,11 @@ Cage2::Cage2(const Config& config)
 }
 
 void Cage2::reset(State& s, Rng& g) const {
-  const int red = red_ == kMix ? static_cast<int>(g.below(kAgents)) : red_;
+  const auto red = reds_ > 1 ? static_cast<RedAgent>(g.below(reds_)) : red_;
+  const bool legacy = both_versions_ && g.chance(0.5);
   RandomSource source(g);
-  Simulator(s, rules_, source).reset(static_cast<RedAgent>(red));
+  Simulator(s, rules_, source).reset(red);
+  s.legacy = legacy;
 }
 
 Outcome Cage2::step(State& s, ActionRow row, Rng& g) const {
@@ -144,6 +181,7 @@ Outcome Cage2::step(State& s, ActionRow row, Rng& g) const {
 Outcome Cage2::settle(State& s, int action, const StepRecord& record, double score_before) const {
   note_restore(action, s);
   note_scans(s);
+  if (obs_ == Obs::kMemory) note_memory(action, s);
   count(s, action, record);
   double reward = -record.cost / 10.0;
   if (alignment_ == Alignment::kGain) reward += score(s) - score_before;
@@ -184,6 +222,8 @@ void Cage2::observe(const State& s, ObsRow row) const {
       return write_scans(s, row.f32());
     case Obs::kFull:
       return write_full(s, row.f32());
+    case Obs::kMemory:
+      return write_memory(s, row.f32());
   }
 }
 
@@ -206,10 +246,11 @@ void Cage2::metrics(const State& s, MetricRow m) const {
 }
 
 bool Cage2::valid(const State& s) const {
-  for (const bool* flag :
-       {&s.ot_running, &s.ot_immune, &s.last_scan_empty, &s.ot_known, &s.server_exploit_fixed}) {
+  for (const bool* flag : {&s.ot_running, &s.ot_immune, &s.last_scan_empty, &s.ot_known,
+                           &s.server_exploit_fixed, &s.legacy}) {
     if (!holds_bool(flag)) return false;
   }
+  if (s.legacy && !both_versions_) return false;
   for (const HostState& host : s.hosts) {
     if (!holds_bool(&host.malware) || !holds_bool(&host.haraka_broken)) return false;
   }

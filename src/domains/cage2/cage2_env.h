@@ -15,7 +15,7 @@ namespace flotilla::cage2 {
 class Cage2 {
  public:
   using State = cage2::State;
-  enum class Obs : uint8_t { kBits52, kBits62, kFull };
+  enum class Obs : uint8_t { kBits52, kBits62, kFull, kMemory };
 
   static Schema schema();
   explicit Cage2(const Config& config);
@@ -30,7 +30,7 @@ class Cage2 {
   Outcome play(State& s, int action, Source& source) const {
     const double score_before = score(s);
     judge(s, action);
-    return settle(s, action, Simulator<Source>(s, rules_, source).step(action), score_before);
+    return settle(s, action, Simulator<Source>(s, rules_of(s), source).step(action), score_before);
   }
   void observe(const State& s, ObsRow row) const;
   void mask(const State& s, MaskRow m) const;
@@ -38,6 +38,7 @@ class Cage2 {
   bool valid(const State& s) const;
 
  private:
+  const Rules& rules_of(const State& s) const { return s.legacy ? legacy_rules_ : rules_; }
   // Counts a fix and whether it keeps to the workflow; from the state before the step.
   void judge(State& s, int action) const;
   double score(const State& s) const;
@@ -45,10 +46,12 @@ class Cage2 {
   Outcome settle(State& s, int action, const StepRecord& record, double score_before) const;
 
   EnvSpec spec_;
-  Rules rules_;
+  Rules rules_, legacy_rules_;  // the latter of episodes for which that version was drawn
+  bool both_versions_;
   Obs obs_;
   bool reduced_;
-  int red_;  // a RedAgent, or kMix
+  RedAgent red_;
+  uint32_t reds_;  // one of the first so many is drawn; 1: red_
   std::optional<Workflow> workflow_;
   enum class Rule : uint8_t { kHistory, kState } rule_;
   enum class Alignment : uint8_t { kNone, kLevel, kGain } alignment_;

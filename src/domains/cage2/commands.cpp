@@ -73,20 +73,34 @@ struct LeaderboardArguments {
   bool json = false;
 };
 
-void leaderboard(LeaderboardArguments arguments) {
-  arguments.options.legacy = arguments.version == "legacy";
-  const PolicyFile file = find_policy(arguments.path, arguments.checkpoint);
-  const cage2::Leaderboard board = cage2::play_leaderboard(file, arguments.options);
-  if (!arguments.json) {
-    display(cage2::leaderboard_text(board, arguments.options, terminal_width(Stream::kOut)));
-    return;
-  }
+Json json_of(const cage2::Leaderboard& board, int episodes) {
   Json json = {{"total", board.total.mean}, {"total_se", board.total.error}};
+  Json intervals = {{"total", board.total.ci95()}};
   for (size_t i = 0; i < cage2::kSettings; ++i) {
     json[cage2::kSettingNames[i]] = board.settings[i].mean;
+    intervals[cage2::kSettingNames[i]] = board.settings[i].ci95();
   }
-  json["version"] = arguments.version;
-  json["episodes"] = arguments.options.episodes;
+  json["version"] = board.legacy ? "legacy" : "head";
+  json["episodes"] = episodes;
+  json["ci95"] = intervals;
+  return json;
+}
+
+void leaderboard(LeaderboardArguments arguments) {
+  const PolicyFile file = find_policy(arguments.path, arguments.checkpoint);
+  std::vector<cage2::Leaderboard> boards;
+  for (const char* version : {"head", "legacy"}) {
+    if (arguments.version != version && arguments.version != "both") continue;
+    arguments.options.legacy = version == std::string("legacy");
+    boards.push_back(cage2::play_leaderboard(file, arguments.options));
+  }
+  const int episodes = arguments.options.episodes;
+  if (!arguments.json) {
+    display(cage2::leaderboard_text(boards, episodes, terminal_width(Stream::kOut)));
+    return;
+  }
+  Json json = json_of(boards.front(), episodes);
+  if (boards.size() > 1) json = {{"head", json}, {"legacy", json_of(boards.back(), episodes)}};
   display_data(json.dump() + "\n");
 }
 
@@ -99,8 +113,8 @@ void add_leaderboard(Command& cage2) {
       .range(2, 1'000'000);
   command
       .option("--version", arguments->version,
-              "of the simulator: legacy (default), which the leaderboard used, or head")
-      .choices({"legacy", "head"});
+              "of the simulator: legacy (default), which the leaderboard used, head, or both")
+      .choices({"legacy", "head", "both"});
   command.option("--seed", arguments->options.seed, "of the episodes (default 0)");
   command.flag("--json", arguments->json, "print one JSON object on stdout");
   command.action([arguments] { leaderboard(*arguments); });
@@ -132,7 +146,7 @@ void add_show(Command& cage2) {
   command.option("path", arguments->path, "directory of a run, or a policy file").required();
   command.option("--checkpoint", arguments->checkpoint, "last, best, or a step (default last)");
   command.option("--red", arguments->options.red, "the attacker (default: as in training)")
-      .choices({"bline", "meander", "sleep", "mix"});
+      .choices({"bline", "meander", "sleep", "attackers", "mix"});
   command.option("--seed", arguments->options.seed, "of the episode (default 0)");
   command
       .option("--steps", arguments->options.steps,

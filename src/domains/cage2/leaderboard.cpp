@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "flotilla/domains/cage2/cage2_env.h"
 #include "flotilla/domains/cage2/defender.h"
@@ -81,6 +82,18 @@ Row row_of(const std::string& name, double total, const std::array<double, kSett
   return row;
 }
 
+// Its means, and below them half of their intervals.
+void add_rows(const Leaderboard& board, std::vector<Row>& rows) {
+  std::array<double, kSettings> means{}, intervals{};
+  for (size_t i = 0; i < kSettings; ++i) {
+    means[i] = board.settings[i].mean;
+    intervals[i] = board.settings[i].ci95();
+  }
+  const std::string version = board.legacy ? "legacy" : "head";
+  rows.push_back(row_of("* this policy (version " + version + ")", board.total.mean, means));
+  rows.push_back(row_of("  +- (95 %)", board.total.ci95(), intervals));
+}
+
 }  // namespace
 
 const char* const kSettingNames[kSettings] = {"b30", "m30",  "s30",  "b50", "m50",
@@ -92,7 +105,7 @@ Leaderboard play_leaderboard(const PolicyFile& file, const LeaderboardOptions& o
   config.set("version", options.legacy ? "legacy" : "head");
   config.set("green", "false");
   config.set("alignment", "none");
-  Leaderboard board;
+  Leaderboard board{.legacy = options.legacy, .settings = {}, .total = {}};
   for (int i = 0; i < kSettings; ++i) {
     config.set("red", kReds[static_cast<size_t>(i % 3)]);
     const int length = kLengths[static_cast<size_t>(i / 3)];
@@ -103,25 +116,30 @@ Leaderboard play_leaderboard(const PolicyFile& file, const LeaderboardOptions& o
   return board;
 }
 
-std::string leaderboard_text(const Leaderboard& ours, const LeaderboardOptions& options,
-                             size_t width) {
+std::string leaderboard_text(std::span<const Leaderboard> ours, int episodes, size_t width) {
+  std::vector<const Leaderboard*> left;
+  for (const Leaderboard& board : ours) left.push_back(&board);
+  std::ranges::sort(left, {}, [](const Leaderboard* board) { return board->total.mean; });
   std::vector<Row> rows = {{"agent", "total"}};
   rows[0].insert(rows[0].end(), std::begin(kSettingNames), std::end(kSettingNames));
-  std::array<double, kSettings> settings{};
-  for (size_t i = 0; i < kSettings; ++i) settings[i] = ours.settings[i].mean;
-  const Row own = row_of(options.legacy ? "* this policy" : "* this policy (version head)",
-                         ours.total.mean, settings);
-  bool shown = false;
+  const auto add_better_than = [&](double total) {
+    for (; !left.empty() && left.back()->total.mean > total; left.pop_back()) {
+      add_rows(*left.back(), rows);
+    }
+  };
   for (const Published& each : kPublished) {
-    if (!shown && ours.total.mean > each.total) rows.push_back(own);
-    shown |= ours.total.mean > each.total;
+    add_better_than(each.total);
     rows.push_back(row_of(each.name, each.total, each.settings));
   }
-  if (!shown) rows.push_back(own);
-  return text_table(rows, width) +
-         fmt::format("\ntotal {:.2f} +- {:.2f} (standard error), {} episodes of each setting{}\n",
-                     ours.total.mean, ours.total.error, options.episodes,
-                     options.legacy ? "" : "; only --version legacy compares with the others");
+  add_better_than(-std::numeric_limits<double>::infinity());
+  std::string text = text_table(rows, width) + "\n";
+  for (const Leaderboard& board : ours) {
+    text +=
+        fmt::format("version {}: total {:.2f} +- {:.2f} (95 %), {} episodes of each setting{}\n",
+                    board.legacy ? "legacy" : "head", board.total.mean, board.total.ci95(),
+                    episodes, board.legacy ? "" : "; only legacy compares with the others");
+  }
+  return text;
 }
 
 }  // namespace flotilla::cage2

@@ -1,6 +1,11 @@
 #include "flotilla/domains/cage2/observation.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
+
+#include "flotilla/domains/cage2/actions.h"
+#include "flotilla/domains/cage2/compliance.h"
 
 namespace flotilla::cage2 {
 namespace {
@@ -44,6 +49,18 @@ constexpr auto kFreshDecoys = [] {
   return pairs;
 }();
 
+// A trace by its age: 1 in the step of the event, 0 where there was none.
+constexpr auto kTrace = [] {
+  std::array<float, 256> table{};
+  table[1] = 1;
+  for (size_t age = 2; age < table.size(); ++age) table[age] = kTraceDecay * table[age - 1];
+  return table;
+}();
+
+void grow(uint8_t& age) {
+  if (age != 0) age = static_cast<uint8_t>(std::min(age + 1, 255));
+}
+
 }  // namespace
 
 void note_scans(State& s) {
@@ -61,6 +78,22 @@ void note_scans(State& s) {
   if (latest < 0) return;
   for (uint8_t& each : s.scan_state) each = each == 2 ? 1 : each;
   s.scan_state[static_cast<size_t>(latest)] = 2;
+}
+
+void note_memory(int action, State& s) {
+  const bool fix = is_fix(action);
+  for (size_t i = 0; i < kDecoyHosts; ++i) {
+    const int host = kDecoyLists[i].host;
+    HostMemory& memory = s.memory[i];
+    for (uint8_t* age : {&memory.scanned, &memory.exploited, &memory.fixed}) grow(*age);
+    if (fix && blue_action(action).host == host) memory.fixed = 1;
+    if (s.activity(host) == kExploitActivity) memory.exploited = 1;
+    if (s.activity(host) != kScan) continue;
+    const int decoys = std::popcount(s.hosts[static_cast<size_t>(host)].decoys);
+    memory.decoys_at_last = static_cast<uint8_t>(decoys) & 15u;
+    if (memory.scanned == 0) memory.decoys_at_first = memory.decoys_at_last;
+    memory.scanned = 1;
+  }
 }
 
 void write_table(const State& s, std::span<float> out) {
@@ -87,6 +120,19 @@ void write_full(const State& s, std::span<float> out) {
   }
   out[at++] = static_cast<float>(s.steps) / 100;
   out[at] = s.ot_immune ? 1.0F : 0.0F;
+}
+
+void write_memory(const State& s, std::span<float> out) {
+  constexpr float kMostDecoys = 4;
+  write_full(s, out);
+  size_t at = kFullObs;
+  for (const HostMemory& memory : s.memory) {
+    for (const uint8_t age : {memory.scanned, memory.exploited, memory.fixed}) {
+      out[at++] = kTrace[age];
+    }
+    out[at++] = memory.decoys_at_first / kMostDecoys;
+    out[at++] = memory.decoys_at_last / kMostDecoys;
+  }
 }
 
 }  // namespace flotilla::cage2

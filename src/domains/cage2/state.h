@@ -52,6 +52,13 @@ struct HostState {
 constexpr int kScanHosts = 10;  // whose scans bits62 follows
 constexpr int kDecoyHosts = 9;  // that the reduced actions place decoys on
 
+// What blue remembers of a host that it can place decoys on. Ages are in steps, 1: the last one;
+// 0: it never happened.
+struct HostMemory {
+  uint8_t scanned, exploited, fixed;                // ages
+  uint8_t decoys_at_first : 4, decoys_at_last : 4;  // how many a scan of it could see
+};
+
 struct State {
   std::array<HostState, kHosts> hosts;
   bool ot_running, ot_immune;
@@ -82,6 +89,9 @@ struct State {
   uint16_t steps, fixes, restores, impacts, first_privileged;
   uint16_t compliant;   // fixes that keep to the workflow
   uint8_t fixed_units;  // types of hosts that were fixed, one bit each
+
+  bool legacy;                                 // of the episode, where the version is drawn
+  std::array<HostMemory, kDecoyHosts> memory;  // where it is shown
 
   unsigned activity(int host) const { return nibble(host) >> 2u; }
   unsigned belief(int host) const { return nibble(host) & 3u; }

@@ -31,7 +31,8 @@ std::string trained(const std::string& env, const std::vector<std::string>& over
 
 TEST(Trainer, ParametersDoNotDependOnTheLayout) {
   for (const char* env : {"cartpole", "pendulum", "catch", "corners"}) {
-    const auto normalised = small({"net.normalise_obs=true", "normalise_reward=true"});
+    auto normalised = small({"net.normalise_obs=true", "normalise_reward=true"});
+    if (env == std::string("corners")) normalised.emplace_back("explore.bonus=0.5");
     const std::string expected = trained(env, normalised);
     for (const std::vector<std::string>& layout : std::vector<std::vector<std::string>>{
              {"backend=serial", "threads=1"},
@@ -108,8 +109,10 @@ TEST(Trainer, AStoppedRunGoesOnAsIfItHadNot) {
     for (const char* backend : {"serial", "threads", "processes"}) {
       SCOPED_TRACE(std::string(env) + ", " + backend);
       const RunConfig run = run_config(
-          env, small({"net.normalise_obs=true", "normalise_reward=true", "ppo.lr_schedule=linear",
-                      "threads=2", "workers=2", std::string("backend=") + backend}));
+          env,
+          small({"net.normalise_obs=true", "normalise_reward=true", "ppo.lr_schedule=linear",
+                 "threads=2", "workers=2", std::string("backend=") + backend,
+                 std::string("explore.bonus=") + (env == std::string("corners") ? "1" : "0")}));
       Trainer whole(run);
       whole.train(nullptr);
 
@@ -138,6 +141,16 @@ TEST(Trainer, AStoppedRunGoesOnAsIfItHadNot) {
       EXPECT_EQ(second.progress().return_best, whole.progress().return_best);
     }
   }
+}
+
+TEST(Trainer, ABonusIsLearntFromAndNotReported) {
+  Trainer plain(run_config("cartpole", small({"horizon=64"})));
+  Trainer exploring(run_config("cartpole", small({"horizon=64", "explore.bonus=0.5"})));
+  plain.iterate();
+  exploring.iterate();
+  ASSERT_GT(plain.progress().ended.count, 0);
+  EXPECT_EQ(exploring.progress().ended.return_mean, plain.progress().ended.return_mean);
+  EXPECT_NE(exploring.params_sha256(), plain.params_sha256());
 }
 
 TEST(Trainer, StepsAreRoundedUpToWholeUpdates) {

@@ -87,5 +87,22 @@ TEST(Leaderboard, IsMadeOfGamesPlayedOneByOne) {
   }
 }
 
+TEST(Leaderboard, BothVersionsStandInTheirPlaces) {
+  const auto board = [](bool legacy, double total) {
+    return Leaderboard{.legacy = legacy,
+                       .settings = std::vector<Score>(kSettings, {-1, 0.5}),
+                       .total = {total, 0.1}};
+  };
+  const std::vector<Leaderboard> boards = {board(false, -56.5), board(true, -50)};
+  const std::string text = leaderboard_text(boards, 7);
+  const auto place = [&text](const char* words) { return text.find(words); };
+  EXPECT_LT(place("version legacy"), place("CardiffUni"));
+  EXPECT_LT(place("CardiffUni"), place("version head"));
+  EXPECT_LT(place("version head"), place("Keeping it RL"));
+  EXPECT_NE(place("+- (95 %)"), std::string::npos);
+  EXPECT_NE(place("0.98"), std::string::npos);  // 1.96 times 0.5
+  EXPECT_NE(place("version head: total -56.50 +- 0.20 (95 %), 7 episodes"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace flotilla::cage2
