@@ -1,6 +1,6 @@
 // flotilla cage2 VERB: what only the CAGE Challenge 2 domain has.
 //   replay FILE         repeats recorded games and compares every step
-//   leaderboard PATH    plays the nine settings of the official leaderboard
+//   leaderboard PATH... plays the nine settings of the official leaderboard
 //   show PATH           draws one episode
 //   search              the best workflow (domains/workflow/commands/search.cpp)
 #include "flotilla/domains/cage2/commands.h"
@@ -68,7 +68,8 @@ void add_replay(Command& cage2, Program& program) {
 }
 
 struct LeaderboardArguments {
-  std::string path, checkpoint = "last", version = "legacy";
+  std::vector<std::string> paths;
+  std::string checkpoint = "last", version = "legacy";
   cage2::LeaderboardOptions options;
   bool json = false;
 };
@@ -83,16 +84,28 @@ Json json_of(const cage2::Leaderboard& board, int episodes) {
   json["version"] = board.legacy ? "legacy" : "head";
   json["episodes"] = episodes;
   json["ci95"] = intervals;
+  if (board.policies > 1) json["policies"] = board.policies;
   return json;
 }
 
+// Of one version: that of the policy, or the mean of several.
+cage2::Leaderboard board_of(const std::vector<PolicyFile>& files,
+                            const cage2::LeaderboardOptions& options) {
+  std::vector<cage2::Leaderboard> boards;
+  for (const PolicyFile& file : files) boards.push_back(cage2::play_leaderboard(file, options));
+  return boards.size() == 1 ? boards.front() : cage2::mean_of(boards);
+}
+
 void leaderboard(LeaderboardArguments arguments) {
-  const PolicyFile file = find_policy(arguments.path, arguments.checkpoint);
+  std::vector<PolicyFile> files;
+  for (const std::string& path : arguments.paths) {
+    files.push_back(find_policy(path, arguments.checkpoint));
+  }
   std::vector<cage2::Leaderboard> boards;
   for (const char* version : {"head", "legacy"}) {
     if (arguments.version != version && arguments.version != "both") continue;
     arguments.options.legacy = version == std::string("legacy");
-    boards.push_back(cage2::play_leaderboard(file, arguments.options));
+    boards.push_back(board_of(files, arguments.options));
   }
   const int episodes = arguments.options.episodes;
   if (!arguments.json) {
@@ -107,7 +120,11 @@ void leaderboard(LeaderboardArguments arguments) {
 void add_leaderboard(Command& cage2) {
   Command& command = cage2.add("leaderboard", "play the nine settings of the official leaderboard");
   auto arguments = std::make_shared<LeaderboardArguments>();
-  command.option("path", arguments->path, "directory of a run, or a policy file").required();
+  command
+      .option("paths", arguments->paths,
+              "directories of runs, or policy files; of several, such as a sweep over seeds, the "
+              "mean is shown with its interval over them")
+      .required();
   command.option("--checkpoint", arguments->checkpoint, "last, best, or a step (default last)");
   command.option("--episodes", arguments->options.episodes, "of each setting (default 1000)")
       .range(2, 1'000'000);

@@ -74,6 +74,28 @@ Score play(const Defender& defender, const Config& config, int length,
   return score_of(costs);
 }
 
+// Student's, for 95 % on both sides.
+double quantile_of(size_t count) {
+  constexpr std::array<double, 9> kFew = {12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26};
+  const size_t freedom = count - 1;
+  if (freedom <= kFew.size()) return kFew[freedom - 1];
+  return 1.96 + 2.5 / static_cast<double>(freedom);  // within 0.02
+}
+
+Score mean_of(std::span<const Score> scores) {
+  const auto n = static_cast<double>(scores.size());
+  double mean = 0, square = 0;
+  for (const Score& each : scores) mean += each.mean / n;
+  for (const Score& each : scores) square += (each.mean - mean) * (each.mean - mean);
+  return {.mean = mean,
+          .error = std::sqrt(square / (n - 1) / n),
+          .quantile = quantile_of(scores.size())};
+}
+
+std::string whose(const Leaderboard& board) {
+  return board.policies == 1 ? "this policy" : fmt::format("mean of {} policies", board.policies);
+}
+
 using Row = std::vector<std::string>;
 
 Row row_of(const std::string& name, double total, const std::array<double, kSettings>& settings) {
@@ -90,7 +112,8 @@ void add_rows(const Leaderboard& board, std::vector<Row>& rows) {
     intervals[i] = board.settings[i].ci95();
   }
   const std::string version = board.legacy ? "legacy" : "head";
-  rows.push_back(row_of("* this policy (version " + version + ")", board.total.mean, means));
+  rows.push_back(
+      row_of(fmt::format("* {} (version {})", whose(board), version), board.total.mean, means));
   rows.push_back(row_of("  +- (95 %)", board.total.ci95(), intervals));
 }
 
@@ -114,6 +137,23 @@ Leaderboard play_leaderboard(const PolicyFile& file, const LeaderboardOptions& o
     board.total.error = std::hypot(board.total.error, board.settings.back().error);
   }
   return board;
+}
+
+Leaderboard mean_of(std::span<const Leaderboard> boards) {
+  Leaderboard mean{.legacy = boards.front().legacy,
+                   .policies = static_cast<int>(boards.size()),
+                   .settings = {},
+                   .total = {}};
+  std::vector<Score> scores;
+  for (size_t i = 0; i < kSettings; ++i) {
+    scores.clear();
+    for (const Leaderboard& board : boards) scores.push_back(board.settings[i]);
+    mean.settings.push_back(mean_of(scores));
+  }
+  scores.clear();
+  for (const Leaderboard& board : boards) scores.push_back(board.total);
+  mean.total = mean_of(scores);
+  return mean;
 }
 
 std::string leaderboard_text(std::span<const Leaderboard> ours, int episodes, size_t width) {

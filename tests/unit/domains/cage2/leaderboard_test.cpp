@@ -51,6 +51,22 @@ Score score_of(const std::vector<double>& rewards) {
   return {.mean = sum / n, .error = std::sqrt((squares - sum * sum / n) / (n - 1) / n)};
 }
 
+TEST(Leaderboard, OfSeveralPoliciesIsTheirMean) {
+  std::vector<Leaderboard> boards(3);
+  for (size_t p = 0; p < boards.size(); ++p) {
+    boards[p].settings.resize(kSettings, {.mean = -1.0 - static_cast<double>(p), .error = 0.1});
+    boards[p].total = {.mean = -50.0 - 2 * static_cast<double>(p), .error = 0.1};
+  }
+  const Leaderboard mean = mean_of(boards);
+  EXPECT_EQ(mean.policies, 3);
+  EXPECT_DOUBLE_EQ(mean.settings[4].mean, -2);
+  EXPECT_NEAR(mean.settings[4].error, 1 / std::sqrt(3), 1e-12);
+  EXPECT_DOUBLE_EQ(mean.total.mean, -52);
+  EXPECT_NEAR(mean.total.ci95(), 4.30 * 2 / std::sqrt(3), 1e-9);  // not that of episodes
+  EXPECT_NE(leaderboard_text(std::span(&mean, 1), 10).find("mean of 3 policies (version legacy)"),
+            std::string::npos);
+}
+
 TEST(Leaderboard, IsMadeOfGamesPlayedOneByOne) {
   const PolicyFile file = asset();
   const Defender defender = defender_of(file);
