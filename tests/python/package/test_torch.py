@@ -66,34 +66,28 @@ class TorchModule(unittest.TestCase):
             np.testing.assert_allclose(actions, policy.predict(obs), atol=1e-5)
 
     def test_pictures(self):
-        import torch
         for torso in ("nature", "impala"):
             policy = self.policy("coinrun", num_envs=4, n_steps=8, total_timesteps=32,
                                  **{"net.torso": torso, "ppo.batch_size": 16, "eval.episodes": 0})
             obs = np.random.default_rng(1).integers(0, 256, (20, 64, 64, 3), dtype=np.uint8)
-            actions = policy.predict(obs)
-            value, logprob, _ = policy.evaluate_actions(obs, actions)
-            module = policy.torch_module()
-            with torch.no_grad():
-                _, values = module(torch.from_numpy(obs))
-                (logprobs,) = module.log_probs(torch.from_numpy(obs))
-            np.testing.assert_allclose(values, value, atol=1e-4)
-            picked = logprobs.gather(1, torch.from_numpy(actions)[:, None])[:, 0]
-            np.testing.assert_allclose(picked, logprob, atol=1e-5)
-            self.assertLessEqual(set(module.state_dict()), set(policy.tensors()))
+            self.expect_same(policy, obs, 1e-4)
 
     def test_attention(self):
-        import torch
         policy = self.policy("cartpole", **{"net.torso": "attention", "net.fusion": 64,
                                             "net.groups": "1x2:16,2x1:32", "normalize_obs": True})
         obs = np.random.default_rng(1).normal(size=(50, 4)).astype(np.float32)
+        self.expect_same(policy, obs, 1e-5)
+
+    def expect_same(self, policy, obs, tolerance):
+        """Values and log-probabilities of a policy and of its module."""
+        import torch
         actions = policy.predict(obs)
         value, logprob, _ = policy.evaluate_actions(obs, actions)
         module = policy.torch_module()
         with torch.no_grad():
             _, values = module(torch.from_numpy(obs))
             (logprobs,) = module.log_probs(torch.from_numpy(obs))
-        np.testing.assert_allclose(values, value, atol=1e-5)
+        np.testing.assert_allclose(values, value, atol=tolerance)
         picked = logprobs.gather(1, torch.from_numpy(actions)[:, None])[:, 0]
         np.testing.assert_allclose(picked, logprob, atol=1e-5)
         self.assertLessEqual(set(module.state_dict()), set(policy.tensors()))
