@@ -676,7 +676,7 @@ class Verify(RunTest):
         self.assertIn("there is no folder for temporary files: TMPDIR is '/nowhere'", error)
 
     def test_an_interrupted_one_names_no_run_that_is_gone(self):
-        with subprocess.Popen([BINARY, "verify", "cartpole", "--seeds", "2"], cwd=self.folder, stderr=subprocess.PIPE,
+        with subprocess.Popen([BINARY, "verify", "cartpole", "--seeds", "1000"], cwd=self.folder, stderr=subprocess.PIPE,
                               stdout=subprocess.DEVNULL, text=True) as process:
             time.sleep(1)
             process.send_signal(signal.SIGINT)
