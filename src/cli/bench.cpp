@@ -2,12 +2,13 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 
 #include "flotilla/cli/commands.h"
+#include "flotilla/cli/env_speed.h"
 #include "flotilla/command/env_arguments.h"
 #include "flotilla/command/schema_flags.h"
 #include "flotilla/core/activity.h"
-#include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/system.h"
@@ -20,21 +21,13 @@ namespace {
 
 constexpr uint64_t kHashedSteps = 1000;
 constexpr uint64_t kHashedBatchedSteps = 90;  // each is much work
-constexpr uint64_t kStepsPerLook = 64;        // at the clock
 
 Schema bench_schema() {
   Schema schema = VecOptions::schema();
   schema.integer("seed", 0, {0, INT64_MAX}, "seed of environments and actions")
-      .number("seconds", 2, {0.001, 86400}, "length of the timed part");
+      .number("seconds", 2, {0.001, 86400}, "length of each timed part");
   return schema;
 }
-
-struct Measurement {
-  uint64_t steps = 0;  // of all envs together
-  double wall_s = 0, cpu_s = 0;
-  std::string trajectory_sha256;
-  uint64_t failures = 0;
-};
 
 void stop_if_interrupted() {
   if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
@@ -50,27 +43,6 @@ std::string hash_first_steps(RandomRun& run, uint64_t steps) {
   return hash.hex();
 }
 
-Measurement measure(RandomRun& run, uint64_t hashed_steps, double seconds) {
-  Measurement result;
-  result.trajectory_sha256 = hash_first_steps(run, hashed_steps);
-  // Slow envs look at the clock after every step.
-  const uint64_t start = now_ns();
-  const double cpu_before = run.vec().cpu_seconds();
-  const Deadline deadline = Deadline::after(seconds);
-  run.step();
-  const double first_step_s = static_cast<double>(now_ns() - start) * 1e-9;
-  const uint64_t stride = first_step_s * kStepsPerLook < 0.01 ? kStepsPerLook : 1;
-  while (!deadline.passed()) {
-    stop_if_interrupted();
-    run.run(stride);
-  }
-  result.wall_s = static_cast<double>(now_ns() - start) * 1e-9;
-  result.cpu_s = run.vec().cpu_seconds() - cpu_before;
-  result.steps = (run.steps() - hashed_steps) * static_cast<uint64_t>(run.vec().num_envs());
-  result.failures = run.vec().take_failures().size();
-  return result;
-}
-
 void bench_env(const Program& program, const EnvArguments& arguments, const Config& flags,
                bool backend_given, bool json) {
   const EnvType& type = arguments.type(program.registry);
@@ -82,8 +54,11 @@ void bench_env(const Program& program, const EnvArguments& arguments, const Conf
   Activity measuring("measuring");
   RandomRun run(type, config, options, static_cast<uint64_t>(flags.get_integer("seed")));
   const uint64_t hashed_steps = type.batched ? kHashedBatchedSteps : kHashedSteps;
-  const Measurement m = measure(run, hashed_steps, flags.get_number("seconds"));
-  const double per_second = static_cast<double>(m.steps) / m.wall_s;
+  const double seconds = flags.get_number("seconds");
+  const std::string sha256 = hash_first_steps(run, hashed_steps);
+  const EnvSpeed speed = measure_in_step(run, seconds);
+  std::optional<double> free_per_second;
+  if (run.vec().plays()) free_per_second = measure_alone(run, seconds).per_second();
   const int threads = options.backend == Backend::kThreads ? options.threads : 1;
   const int workers = options.backend == Backend::kProcesses ? options.workers : 0;
   if (json) {
@@ -94,12 +69,13 @@ void bench_env(const Program& program, const EnvArguments& arguments, const Conf
                        {"workers", workers},
                        {"groups", options.groups},
                        {"seed", flags.get_integer("seed")},
-                       {"steps", m.steps},
-                       {"wall_s", m.wall_s},
-                       {"cpu_s", m.cpu_s},
-                       {"steps_per_s", per_second},
-                       {"failures", m.failures},
-                       {"trajectory_sha256", m.trajectory_sha256},
+                       {"steps", speed.steps},
+                       {"wall_s", speed.wall_s},
+                       {"cpu_s", speed.cpu_s},
+                       {"steps_per_s", speed.per_second()},
+                       {"free_steps_per_s", free_per_second ? Json(*free_per_second) : Json()},
+                       {"failures", run.vec().take_failures().size()},
+                       {"trajectory_sha256", sha256},
                        {"cpu", cpu_model()},
                        {"cores", cpu_count()}};
     display_data(line.dump() + "\n");
@@ -108,9 +84,12 @@ void bench_env(const Program& program, const EnvArguments& arguments, const Conf
   display(fmt::format("{} x {}, {} back end, {}, {}, on {} x {}\n", options.num_envs, type.name,
                       backend, counted(threads, "thread"), counted(workers, "worker"), cpu_count(),
                       cpu_model()));
-  display(fmt::format("{} steps/s: {} steps in {:.2f} s wall, {:.2f} s CPU\n", rate(per_second),
-                      m.steps, m.wall_s, m.cpu_s));
-  display(fmt::format("trajectory sha256 {}\n", m.trajectory_sha256));
+  display(fmt::format("{} steps/s: {} steps in {:.2f} s wall, {:.2f} s CPU\n",
+                      rate(speed.per_second()), speed.steps, speed.wall_s, speed.cpu_s));
+  if (free_per_second) {
+    display(fmt::format("{} steps/s where envs do not meet after each\n", rate(*free_per_second)));
+  }
+  display(fmt::format("trajectory sha256 {}\n", sha256));
 }
 
 }  // namespace
@@ -135,6 +114,7 @@ void add_bench_command(Command& root, Program& program) {
   add_bench_ppo_command(bench, program);
   add_bench_parallel_command(bench, program);
   add_bench_scaling_command(bench, program);
+  add_bench_threads_command(bench, program);
 }
 
 }  // namespace flotilla

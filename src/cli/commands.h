@@ -16,6 +16,7 @@ void add_bench_command(Command& root, Program& program);
 void add_bench_ppo_command(Command& bench, Program& program);  // these are of the bench command
 void add_bench_parallel_command(Command& bench, Program& program);
 void add_bench_scaling_command(Command& bench, Program& program);
+void add_bench_threads_command(Command& bench, Program& program);
 void add_check_command(Command& root, Program& program);
 void add_doctor_command(Command& root, Program& program);
 

@@ -96,7 +96,8 @@ Json played_json(const Played& played, const EnvSpec& env) {
   return json;
 }
 
-EvalOptions eval_options(const EvalArguments& arguments, const PolicyFile& file) {
+EvalOptions eval_options(const EvalArguments& arguments, const PolicyFile& file,
+                         const EnvType& type) {
   EvalOptions options;
   options.episodes = arguments.episodes;
   options.deterministic =
@@ -105,6 +106,8 @@ EvalOptions eval_options(const EvalArguments& arguments, const PolicyFile& file)
       eval_seed(arguments.seed ? static_cast<uint64_t>(*arguments.seed) : file.origin.seed);
   options.vec.time_limit = file.origin.time_limit;
   options.vec.workers = cpu_count();  // where the envs are in some
+  if (!type.batched) options.vec.backend = Backend::kThreads;
+  options.vec.threads = cpu_count();
   return options;
 }
 
@@ -115,9 +118,11 @@ void evaluate(const Program& program, const EvalArguments& arguments) {
   apply(arguments.overrides, env_config);
   const EnvSpec env = type.spec(env_config, file.origin.time_limit);
   const Fit fit = arguments.overrides.empty() ? Fit::kSameEnv : Fit::kSameSpaces;
-  const std::unique_ptr<Policy> policy =
-      make_policy(file, env, {.device = arguments.device, .factory = program.policy_factory}, fit);
-  const EvalOptions options = eval_options(arguments, file);
+  const EvalOptions options = eval_options(arguments, file, type);
+  const std::unique_ptr<Policy> policy = make_policy(
+      file, env,
+      {.device = arguments.device, .parts = options.vec.threads, .factory = program.policy_factory},
+      fit);
 
   std::vector<Played> all;
   for (const std::string& levels : kinds_of_levels(arguments.levels, type)) {

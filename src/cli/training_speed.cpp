@@ -31,19 +31,23 @@ TrainingSpeed measure_training(Trainer& trainer, double seconds) {
   const Timing before = trainer.timing();
   const uint64_t start = now_ns();
   const Deadline deadline = Deadline::after(seconds);
+  double apply_s = 0;
   do {
     if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
     trainer.iterate();
+    apply_s += trainer.progress().update.apply_s;
   } while (!deadline.passed());
   const double wall_s = static_cast<double>(now_ns() - start) * 1e-9;
   const auto steps = static_cast<double>(trainer.progress().steps - steps_before);
   const auto updates = static_cast<double>(trainer.progress().updates - updates_before);
   const double own_s = trainer.cpu_seconds() - cpu_before;
-  return {.steps_per_s = steps / wall_s,
-          .update_s = wall_s / updates,
-          .cores = own_s / wall_s,
-          .other_cores = (machine_cpu_seconds() - machine_before - own_s) / wall_s,
-          .shares = shares_between(before, trainer.timing(), wall_s)};
+  TrainingSpeed speed{.steps_per_s = steps / wall_s,
+                      .update_s = wall_s / updates,
+                      .cores = own_s / wall_s,
+                      .other_cores = (machine_cpu_seconds() - machine_before - own_s) / wall_s,
+                      .shares = shares_between(before, trainer.timing(), wall_s)};
+  speed.shares.apply = apply_s / wall_s;
+  return speed;
 }
 
 void warn_of_others(const std::vector<MeasuredRun*>& runs, const MeasureArguments& arguments) {

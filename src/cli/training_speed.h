@@ -1,4 +1,4 @@
-// How fast a training runs: what `bench scaling` and `bench parallel` measure.
+// How fast a training runs: what `bench scaling`, `bench parallel` and `bench threads` measure.
 #pragma once
 
 #include <vector>
@@ -12,6 +12,7 @@ namespace flotilla {
 // Where the wall time of a measurement went, of the learner's thread.
 struct Shares {
   double step = 0, infer = 0, wait = 0, learn = 0, other = 0;
+  double apply = 0;  // of learning, without gradients
 };
 
 struct TrainingSpeed {

@@ -11,6 +11,17 @@ namespace {
 constexpr int kStepsPerCut = 32;
 // Envs a share is made of, and how many each must have on average to be worth cutting anew.
 constexpr int kShareUnit = 16, kWorthCutting = 128;
+// Envs that play alone: pieces for each thread, and what a piece has at least, where there are
+// enough envs, and at most. Small ones make waits short, large ones let a policy act for many.
+constexpr int kPieces = 4, kLeastPiece = 16, kMostPiece = 64;
+
+int envs_in_piece(int envs, int threads) {
+  const int share = (envs + threads - 1) / threads;
+  if (share <= kLeastPiece) return share;
+  const int units =
+      (envs + threads * kPieces * kLeastPiece - 1) / (threads * kPieces * kLeastPiece);
+  return std::min(units * kLeastPiece, kMostPiece);
+}
 
 }  // namespace
 
@@ -98,20 +109,37 @@ void LocalVecEnv::cut_anew(Job& job) const {
   job.steps = 0;
 }
 
+LoopCall LocalVecEnv::call_in(int part, int group) const {
+  return {.in = bank(0),
+          .out = bank(0),
+          .actions = {},
+          .view = {},
+          .notes = notes(),
+          .lane = &lane(part, group),
+          .on_failure = options_.on_failure,
+          .first_env = options_.first_env,
+          .replicas = options_.replicas,
+          .observer = observer_ ? &observer_ : nullptr};
+}
+
+void LocalVecEnv::play(Play& play) {
+  check_idle("play");
+  const int piece = envs_in_piece(num_envs(), lanes());
+  std::vector<Played> parts(static_cast<size_t>(lanes()));
+  pool_.for_each((num_envs() + piece - 1) / piece, [&](int part, int index) {
+    const Span envs{index * piece, std::min((index + 1) * piece, num_envs())};
+    play_span(play, part, envs, call_in(part, 0), parts[static_cast<size_t>(part)]);
+  });
+  settle(parts);
+}
+
 void LocalVecEnv::run_part(Job& job, int part) {
   const Request& request = job.request;
   Share& share = job.shares[static_cast<size_t>(part)];
-  const LoopCall call{.in = bank(0),
-                      .out = bank(0),
-                      .actions = request.actions,
-                      .view = request.view,
-                      .notes = notes(),
-                      .lane = &lane(part, request.group),
-                      .on_failure = options_.on_failure,
-                      .seed = request.seed,
-                      .first_env = options_.first_env,
-                      .replicas = options_.replicas,
-                      .observer = observer_ ? &observer_ : nullptr};
+  LoopCall call = call_in(part, request.group);
+  call.actions = request.actions;
+  call.view = request.view;
+  call.seed = request.seed;
   const Span envs = share.envs;
   const uint64_t start = now_ns();
   if (request.work == Work::kReset) {

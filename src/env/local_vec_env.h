@@ -4,7 +4,8 @@
 //
 // Cores are not equally fast all the time (another program, another guest of the machine), and a
 // step is as slow as its slowest share. So the shares of a large batch follow the speed of the
-// threads, a little every few steps; who steps an env never changes what comes out.
+// threads, a little every few steps; who steps an env never changes what comes out. Envs that play
+// alone are cut into more pieces than there are threads, and who is done takes pieces of others.
 #pragma once
 
 #include "flotilla/core/thread_pool.h"
@@ -18,6 +19,9 @@ class LocalVecEnv final : public SlotVecEnv {
   LocalVecEnv(const EnvType& type, const Config& config, const VecOptions& options,
               const ArenaLayout& layout);
 
+  // Envs that step together, or learn together while they step, do not play alone.
+  bool plays() const override { return stage_ == nullptr && memory() == nullptr; }
+  void play(Play& play) override;
   void set_episode_observer(EpisodeObserver observer) override;
   ThreadPool* team() override { return pool_.threads() > 1 ? &pool_ : nullptr; }
   StageTime stage_time() const override { return stage_time_; }
@@ -44,6 +48,7 @@ class LocalVecEnv final : public SlotVecEnv {
   int start_parts(Job& job);
   void run_part(Job& job, int part);
   void cut_anew(Job& job) const;
+  LoopCall call_in(int part, int group) const;
 
   Job jobs_[kMaxGroups];
   EpisodeObserver observer_;

@@ -50,6 +50,18 @@ void RandomRun::run(uint64_t steps) {
   for (int g = 0; g < vec_->groups(); ++g) vec_->wait(g);
 }
 
+void RandomRun::play(int steps, const Look& look) {
+  played_ = steps;
+  look_ = look ? &look : nullptr;
+  vec_->play(*this);
+  steps_ += static_cast<uint64_t>(steps);
+}
+
+bool RandomRun::stepped(int, int step, Span envs) {
+  if (look_ != nullptr) (*look_)(step, envs);
+  return step + 1 < played_;
+}
+
 void RandomRun::save(Writer& writer) const {
   writer.u64("action_seed", seed_);
   writer.u64("steps", steps_);

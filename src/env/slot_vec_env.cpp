@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 
 #include "flotilla/core/log.h"
 #include "flotilla/core/text.h"
@@ -175,14 +176,115 @@ void SlotVecEnv::collect_notes(const Request& request) {
   for (int env = envs.begin; env < envs.end; ++env) {
     FailureNote& note = notes()[env];
     if (note.count == 0) continue;
-    out_of_service_ |= note.out_of_service;
-    restarts_ += static_cast<int>(note.count) - 1;  // report() counts the last
-    report(env, note, std::string("threw: ") + note.what, false);
+    report_thrown(env, note, lead_of(env, note));
     note = FailureNote{};
   }
 }
 
-void SlotVecEnv::report(int env, const FailureNote& note, const std::string& cause, bool repeated) {
+void SlotVecEnv::report_thrown(int env, const FailureNote& note, Lead lead) {
+  out_of_service_ |= note.out_of_service;
+  restarts_ += static_cast<int>(note.count) - 1;  // report() counts the last
+  report(env, note, std::string("threw: ") + note.what, false, std::move(lead));
+}
+
+void SlotVecEnv::play_span(Play& play, int part, Span envs, const LoopCall& common,
+                           Played& played) {
+  LoopCall call = common;
+  const size_t first_failure = played.failed.size();
+  int step = 0;
+  try {
+    for (bool more = true; more; ++step) {
+      call.actions = play.actions(step);
+      call.view = play.view(step);
+      check_view(call.view);
+      check_actions_place(call.actions);
+      play.act(part, step, envs);
+      check_actions(spec(), envs, call.actions, first_env());
+      action_log_.record(steps_[0] + static_cast<uint64_t>(step), envs, call.actions);
+      loop_->step(envs, call);
+      if (call.lane->failures.load(std::memory_order_relaxed) > 0) {
+        note_failures(envs, step, call, played);
+        if (ends_by(std::span(played.failed).subspan(first_failure))) more = false;
+      }
+      more = play.stepped(part, step, envs) && more;
+    }
+  } catch (...) {
+    const std::pair at(step, envs.begin);
+    if (played.thrown == nullptr || at < played.thrown_at) {
+      played.thrown = std::current_exception();
+      played.thrown_at = at;
+    }
+  }
+  played.steps = std::max(played.steps, step);
+}
+
+// Failures of some envs that settle() will throw for, at this step or an earlier one, whatever
+// others do meanwhile. To go on would be in vain, and maybe without end.
+bool SlotVecEnv::ends_by(std::span<const Played::Failed> failed) const {
+  int64_t restarts = restarts_;
+  for (const Played::Failed& each : failed) {
+    if (options_.on_failure == OnFailure::kStop || each.note.out_of_service) return true;
+    restarts += each.note.count;
+  }
+  return options_.on_failure == OnFailure::kRestart && restarts > options_.restart_budget;
+}
+
+void SlotVecEnv::note_failures(Span envs, int step, const LoopCall& call, Played& played) const {
+  call.lane->failures.store(0, std::memory_order_relaxed);
+  const uint64_t begun = steps_[0] + static_cast<uint64_t>(step) + 1;
+  for (int env = envs.begin; env < envs.end; ++env) {
+    FailureNote& note = call.notes[env];
+    if (note.count == 0) continue;
+    played.failed.push_back({step, env, note, lead_of(env, note, call.actions, begun)});
+    note = FailureNote{};
+  }
+}
+
+void SlotVecEnv::settle(std::vector<Played>& parts) {
+  const Played* thrown = nullptr;
+  std::vector<Played::Failed> failed;
+  int steps = 0;
+  for (Played& part : parts) {
+    std::ranges::move(part.failed, std::back_inserter(failed));
+    steps = std::max(steps, part.steps);
+    if (part.thrown == nullptr) continue;
+    if (thrown == nullptr || part.thrown_at < thrown->thrown_at) thrown = &part;
+  }
+  for (uint64_t& begun : steps_) begun += static_cast<uint64_t>(steps);
+  // What comes behind the step at which somebody threw did not happen: all would have stopped.
+  const int end = thrown == nullptr ? steps : thrown->thrown_at.first;
+  std::erase_if(failed, [end](const Played::Failed& each) { return each.step >= end; });
+  std::ranges::sort(failed, {}, [](const auto& each) { return std::pair(each.step, each.env); });
+  for (size_t i = 0; i < failed.size();) {
+    const size_t first_failure = failures_.size(), first = i;
+    const auto met = [&](const Played::Failed& each) {
+      return each.step == failed[first].step && group_of(each.env) == group_of(failed[first].env);
+    };
+    for (; i < failed.size() && met(failed[i]); ++i) {
+      report_thrown(failed[i].env, failed[i].note, std::move(failed[i].lead));
+    }
+    throw_if_over(first_failure);
+  }
+  if (thrown != nullptr) std::rethrow_exception(thrown->thrown);
+}
+
+SlotVecEnv::Lead SlotVecEnv::lead_of(int env, const FailureNote& note, ActionView actions,
+                                     uint64_t steps) const {
+  if (note.phase != Phase::kStep) return {};
+  return {.action = describe_action(spec(), actions, env),
+          .actions = action_log_.last(env, steps, uint64_t{note.length} + 1)};
+}
+
+SlotVecEnv::Lead SlotVecEnv::lead_of(int env, const FailureNote& note) const {
+  if (env < 0) return {};
+  const int group = group_of(env);
+  const Request& request = in_flight_[group];
+  if (request.work != Work::kStep) return {};
+  return lead_of(env, note, request.actions, steps_[group]);
+}
+
+void SlotVecEnv::report(int env, const FailureNote& note, const std::string& cause, bool repeated,
+                        Lead lead) {
   FailureReport failure{.purpose = options_.purpose,
                         .env_name = title_,
                         .env = env < 0 ? env : first_env() + env,
@@ -190,16 +292,11 @@ void SlotVecEnv::report(int env, const FailureNote& note, const std::string& cau
                         .episode = note.episode,
                         .step = note.length,
                         .phase = note.phase == Phase::kReset ? "reset" : "step",
-                        .action = "-",
+                        .action = std::move(lead.action),
                         .cause = cause,
                         .repeated = repeated,
                         .bundle = ""};
-  if (env >= 0) {
-    const Request& request = in_flight_[group_of(env)];
-    const bool has_action = note.phase == Phase::kStep && request.work == Work::kStep;
-    if (has_action) failure.action = describe_action(spec(), request.actions, env);
-    if (!repeated) write_bundle(failure, note, env);
-  }
+  if (env >= 0 && !repeated) write_bundle(failure, note, env, std::move(lead.actions));
   if (options_.on_failure == OnFailure::kRestart || repeated) ++restarts_;
   if (options_.on_failure == OnFailure::kDrop && !repeated) ++dropped_;
   // With `stop`, the exception that follows says it all.
@@ -209,7 +306,8 @@ void SlotVecEnv::report(int env, const FailureNote& note, const std::string& cau
   failures_.push_back(std::move(failure));
 }
 
-void SlotVecEnv::write_bundle(FailureReport& failure, const FailureNote& note, int env) {
+void SlotVecEnv::write_bundle(FailureReport& failure, const FailureNote& note, int env,
+                              std::vector<std::vector<double>> actions) {
   // An env of another program cannot be replayed in this one.
   if (crash_dir_.empty() || bundles_ >= kMaxBundles || loop_->is_remote()) return;
   CrashBundle bundle{.env_name = env_name_,
@@ -221,12 +319,10 @@ void SlotVecEnv::write_bundle(FailureReport& failure, const FailureNote& note, i
                      .episode = note.episode,
                      .episode_start = note.episode_start,
                      .steps_lost = 0,
-                     .actions = {},
+                     .actions = std::move(actions),
                      .cause = failure.cause};
   if (note.phase == Phase::kStep) {
-    const uint64_t wanted = uint64_t{note.length} + 1;
-    bundle.actions = action_log_.last(env, steps_[group_of(env)], wanted);
-    bundle.steps_lost = wanted - bundle.actions.size();
+    bundle.steps_lost = uint64_t{note.length} + 1 - bundle.actions.size();
   }
   const std::string stem =
       fmt::format("{}-seed{}-env{}-episode{}", env_name_, seed_, failure.env, note.episode);

@@ -5,8 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "flotilla/core/arena.h"
@@ -97,9 +100,40 @@ class SlotVecEnv : public VecEnv {
   void throw_if_over(size_t first_failure) const;
   size_t failure_count() const { return failures_.size(); }
 
+  // What led to a failure, as it is known when it happens.
+  struct Lead {
+    std::string action = "-";                  // that failed
+    std::vector<std::vector<double>> actions;  // of the episode, this one included; the latest
+  };
+  // Of an env that has begun `steps` steps since reset, the last of them with these actions.
+  Lead lead_of(int env, const FailureNote& note, ActionView actions, uint64_t steps) const;
+  // Of the request that is in flight.
+  Lead lead_of(int env, const FailureNote& note) const;
+
   // Takes a failure into account: logs it, writes its bundle, counts a restart. `env`: its row, or
   // -1 where a worker died in none.
-  void report(int env, const FailureNote& note, const std::string& cause, bool repeated);
+  void report(int env, const FailureNote& note, const std::string& cause, bool repeated) {
+    report(env, note, cause, repeated, lead_of(env, note));
+  }
+  void report(int env, const FailureNote& note, const std::string& cause, bool repeated, Lead lead);
+
+  // What happened to the envs of one thread while they played.
+  struct Played {
+    struct Failed {
+      int step = 0, env = 0;
+      FailureNote note;
+      Lead lead;
+    };
+    std::vector<Failed> failed;
+    // What the actor threw first, in the order of steps and envs, and where; null: nothing.
+    std::exception_ptr thrown;
+    std::pair<int, int> thrown_at;
+    int steps = 0;  // of those envs that made most
+  };
+  // Plays these envs in the lane of `part` until there is enough of them.
+  void play_span(Play& play, int part, Span envs, const LoopCall& call, Played& played);
+  // Accounts for what happened in all parts. Throws as play() does.
+  void settle(std::vector<Played>& parts);
   // Throws EnvFailure when the failure reported last was one too many.
   void require_restart_budget() const;
   [[noreturn]] void throw_last_failure(const std::string& consequence) const;
@@ -119,10 +153,14 @@ class SlotVecEnv : public VecEnv {
   int stream_of_row(int env) const { return (first_env() + env) / options_.replicas; }
   void check_view(const StepView& view) const;
   void check_actions_place(ActionView actions) const;
+  void note_failures(Span envs, int step, const LoopCall& call, Played& played) const;
+  bool ends_by(std::span<const Played::Failed> failed) const;
+  void report_thrown(int env, const FailureNote& note, Lead lead);
   void start_and_complete(const Request& request);
   void complete(const Request& request);
   void collect_notes(const Request& request);
-  void write_bundle(FailureReport& failure, const FailureNote& note, int env);
+  void write_bundle(FailureReport& failure, const FailureNote& note, int env,
+                    std::vector<std::vector<double>> actions);
 
   int lane_count_ = 1;
   uint64_t seed_ = 0;

@@ -9,6 +9,8 @@
 
 namespace flotilla {
 
+void VecEnv::play(Play&) { throw Error(ErrorCode::kInternal, "these envs step together"); }
+
 void VecEnv::set_episode_observer(EpisodeObserver) {
   throw Error(ErrorCode::kUsage,
               "the episodes of '" + spec().name +

@@ -55,6 +55,20 @@ struct Actor {
   void* context = nullptr;
 };
 
+// Steps that envs make without a meeting of all after each: see VecEnv::play(). Called by several
+// threads at once, each with a part number of its own; for one env, in the order of steps from 0.
+class Play {
+ public:
+  virtual ~Play() = default;
+
+  virtual ActionView actions(int step) const = 0;
+  virtual StepView view(int step) const = 0;
+  // Writes the actions of these envs.
+  virtual void act(int part, int step, Span envs) = 0;
+  // They have made the step. Whether they make another one.
+  virtual bool stepped(int part, int step, Span envs) = 0;
+};
+
 struct StageTime {
   double total_s = 0, waited_s = 0;  // of it, of the calling thread for others of the team
   StageTime operator-(const StageTime& before) const {
@@ -95,6 +109,14 @@ class VecEnv {
   // Completes it. Throws EnvFailure when an env failed and the policy is to stop, or the restart
   // budget is used up.
   virtual void wait(int group) = 0;
+
+  // Lets the envs make steps until `play` has enough of each: envs that one thread plays do not
+  // wait for those of another. Rows are those of begin() and wait(). What fails is settled at the
+  // end, in the order of steps and envs, as if all had met after every step. Throws as begin() and
+  // wait() do. REQUIRES: plays(), no group is between begin() and wait(), and all have made as many
+  // steps.
+  virtual bool plays() const { return false; }
+  virtual void play(Play& play);
 
   // Whether wait() would return at once. Where others step a group, their bell rings when it has
   // become ready; who waits for it calls look_after() now and then, which throws as wait() does.

@@ -156,10 +156,14 @@ class ActingPolicy {
   // Grows with every change of the parameters.
   uint64_t version() const { return version_; }
 
+  // How many `part`s may act at once.
+  virtual int parts() const { return 1; }
+  // Whether a row gets the same bits whatever rows come with it, so that envs can play alone.
+  virtual bool rows_are_independent() const { return false; }
   // Fewer rows than this are not worth a thread of their own in act().
   virtual int rows_per_part() const { return 1; }
 
-  // `part`: below the number of parts the policy was made for.
+  // `part`: below parts().
   virtual void act(int part, const ActRows& rows, const Draw& draw) const = 0;
   virtual void value(int part, const std::byte* obs, int count, float* out) const = 0;
 

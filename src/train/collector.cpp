@@ -17,7 +17,13 @@ Collector::Collector(VecEnv& vec, Rollout& rollout, const ActingPolicy& policy,
       policy_(policy),
       acting_(vec, needs, seed),
       pool_(vec.team() == nullptr ? pool : vec.team()),
-      threads_(pool_ == nullptr ? 1 : pool_->threads()) {}
+      threads_(pool_ == nullptr ? 1 : pool_->threads()),
+      final_values_(static_cast<size_t>(rollout.parts())) {}
+
+bool Collector::plays_alone() const {
+  const bool all_threads = vec_.team() != nullptr || threads_ == 1;
+  return vec_.plays() && all_threads && policy_.rows_are_independent();
+}
 
 void Collector::act(int part, int step, Span envs) {
   const uint64_t start = part == 0 ? now_ns() : 0;
@@ -44,10 +50,26 @@ void Collector::begin(int group, int step) {
   vec_.begin(group, {rollout_.actions(step)}, rollout_.view(step), actor);
 }
 
+bool Collector::stepped(int part, int step, Span envs) {
+  rollout_.harvest(step, envs, part);
+  return step + 1 < rollout_.horizon();
+}
+
 void Collector::collect(float epsilon) {
   const uint64_t start = now_ns();
   epsilon_ = epsilon;
-  rollout_.cuts().clear();
+  for (int part = 0; part < rollout_.parts(); ++part) rollout_.cuts(part).clear();
+  if (plays_alone()) {
+    vec_.play(*this);
+  } else {
+    step_together();
+  }
+  steps_ += static_cast<uint64_t>(rollout_.horizon());
+  value_ends();
+  total_ns_ += now_ns() - start;
+}
+
+void Collector::step_together() {
   const int groups = vec_.groups(), horizon = rollout_.horizon();
   const auto finish = [&](int group, int step) {
     vec_.wait(group);
@@ -61,17 +83,24 @@ void Collector::collect(float epsilon) {
     }
   }
   for (int g = 0; g < groups; ++g) finish(g, horizon - 1);
-  steps_ += static_cast<uint64_t>(horizon);
-  value_ends();
-  total_ns_ += now_ns() - start;
 }
 
 void Collector::value_ends() {
-  const uint64_t start = now_ns();
+  const auto waited_ns = [this] { return pool_ == nullptr ? 0 : pool_->waited_ns(); };
+  const uint64_t start = now_ns(), waited = waited_ns();
   const BatchNeeds& needs = acting_.needs();
-  if (needs.values) acting_.value_last(policy_, 0, rollout_, {0, rollout_.num_envs()});
-  if (needs.cut_values) acting_.value_cuts(policy_, 0, rollout_, 0, final_values_);
-  infer_ns_ += now_ns() - start;
+  const Span envs{0, rollout_.num_envs()};
+  const auto value_part = [&](int part, int parts) {
+    const auto index = static_cast<size_t>(part);
+    if (needs.values) acting_.value_last(policy_, part, rollout_, part_of(envs, part, parts));
+    if (needs.cut_values) acting_.value_cuts(policy_, part, rollout_, part, final_values_[index]);
+  };
+  if (plays_alone() && threads_ > 1) {
+    pool_->run([&](int part) { value_part(part, threads_); });
+  } else {
+    value_part(0, 1);
+  }
+  infer_ns_ += now_ns() - start - (waited_ns() - waited);
 }
 
 Collector::Times Collector::take_times() {

@@ -1,5 +1,6 @@
-// Fills a rollout: the policy acts, the environments step, group by group, so that one half of the
-// envs steps while the policy acts for the other.
+// Fills a rollout: the policy acts, the environments step. Where they can, envs play the whole
+// rollout alone, and threads meet once at its end. Otherwise all step together, group by group, so
+// that one half of the envs steps while the policy acts for the other.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace flotilla {
 
-class Collector {
+class Collector : private Play {
  public:
   // `pool`: threads that may act where the envs bring none; or null.
   Collector(VecEnv& vec, Rollout& rollout, const ActingPolicy& policy, const BatchNeeds& needs,
@@ -35,8 +36,15 @@ class Collector {
     Collector* collector = nullptr;
     int step = 0;
   };
-  void act(int part, int step, Span envs);
+  // Play.
+  ActionView actions(int step) const override { return {rollout_.actions(step)}; }
+  StepView view(int step) const override { return rollout_.view(step); }
+  void act(int part, int step, Span envs) override;
+  bool stepped(int part, int step, Span envs) override;
+
+  bool plays_alone() const;
   void begin(int group, int step);
+  void step_together();
   void value_ends();
 
   VecEnv& vec_;
@@ -49,7 +57,7 @@ class Collector {
   float epsilon_ = 0;
   Turn turns_[kMaxGroups];
   uint64_t infer_ns_ = 0, total_ns_ = 0;
-  std::vector<float> final_values_;
+  std::vector<std::vector<float>> final_values_;  // by part of the rollout
 };
 
 }  // namespace flotilla

@@ -3,10 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
+#include <iterator>
 #include <limits>
+#include <numeric>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
@@ -49,12 +55,16 @@ Evaluation summarise(const std::vector<Episode>& episodes) {
   return result;
 }
 
-// Few envs: threads would not pay, but for what batched ones do together. A run that survives
-// failures shall not end by one here; an env that was dropped would never play its share.
-VecOptions vec_options_for(const EnvType& type, int num_envs, const VecOptions& run) {
+// Few envs: threads would not pay where all of them meet after every step, but for what batched
+// ones do together. A run that survives failures shall not end by one here; an env that was dropped
+// would never play its share.
+VecOptions vec_options_for(const EnvType& type, int num_envs, const VecOptions& run, int threads) {
   VecOptions options = run;
   const bool of_threads = run.backend == Backend::kThreads || run.backend == Backend::kActors;
-  if (of_threads && !type.batched) options.backend = Backend::kSerial;
+  if (of_threads && !type.batched) {
+    options.backend = threads > 1 ? Backend::kThreads : Backend::kSerial;
+    options.threads = threads;
+  }
   if (type.worker_command) options.backend = Backend::kProcesses;
   if (run.on_failure == OnFailure::kDrop) options.on_failure = OnFailure::kRestart;
   options.purpose = "evaluation";
@@ -66,6 +76,10 @@ VecOptions vec_options_for(const EnvType& type, int num_envs, const VecOptions& 
 }
 
 int envs_at_once(const EnvType& type) { return type.worker_command ? kForeignAtOnce : kEnvsAtOnce; }
+
+void stop_if(bool may_stop) {
+  if (may_stop && interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+}
 
 double parse_stop_at(const std::string& key, const std::string& text) {
   if (text == kNever) return std::numeric_limits<double>::infinity();
@@ -126,44 +140,71 @@ Evaluator::Evaluator(const EnvType& type, const Config& env_config, const EvalOp
       options_(options),
       spec_(spec),
       envs_(options.one_each ? options.episodes : std::min(options.episodes, envs_at_once(type))) {
-  if (envs_ > 0) seat({0, std::min(envs_, envs_at_once(type))});
+  if (envs_ > 0) seat({0, std::min(envs_, envs_at_once(type))}, 1);
 }
 
-void Evaluator::seat(Span envs) {
-  if (vec_ != nullptr && seated_.begin == envs.begin && seated_.end == envs.end) return;
+void Evaluator::seat(Span envs, int threads) {
+  const bool as_they_sit = seated_.begin == envs.begin && seated_.end == envs.end;
+  if (vec_ != nullptr && as_they_sit && threads_ == threads) return;
   ArenaLayout layout;
-  VecOptions vec = vec_options_for(type_, envs.size(), options_.vec);
+  VecOptions vec = vec_options_for(type_, envs.size(), options_.vec, threads);
   vec.first_env = options_.first_env + envs.begin;
   if (endless()) vec.time_limit = kLongestEvaluated;
-  auto rollout = std::make_unique<Rollout>(layout, spec_, envs.size(), 1);
+  auto rollout = std::make_unique<Rollout>(layout, spec_, envs.size(), 1, threads);
   auto made = make_vec_env(type_, env_config_, vec, layout);
   rollout->attach(made->arena());
   // What envs know, those that follow them shall know.
   if (memory() != nullptr) made->memory()->set_knowledge(memory()->knowledge());
   seated_ = envs;
+  threads_ = threads;
   observed_ = false;
   rollout_ = std::move(rollout);
   vec_ = std::move(made);
 }
 
+Draw Evaluator::draw_at(uint64_t step) const {
+  return {.seed = options_.seed, .step = step, .epsilon = 0, .greedy = options_.deterministic};
+}
+
+// 0: envs do not play alone.
+int Evaluator::threads_for(const ActingPolicy& policy) const {
+  constexpr int kEnvsPerThread = 4;  // at least
+  if (observer_ || !policy.rows_are_independent() || vec_ == nullptr || !vec_->plays()) return 0;
+  if (options_.vec.backend != Backend::kThreads) return 1;
+  const int most = std::min({options_.vec.threads, policy.parts(), envs_ / kEnvsPerThread});
+  return std::max(most, 1);
+}
+
 Evaluation Evaluator::play(const ActingPolicy& policy, bool may_stop) {
-  Draw draw{.seed = options_.seed, .step = 0, .epsilon = 0, .greedy = options_.deterministic};
-  const Player player = [&](const ActRows& rows, uint64_t step) {
-    draw.step = step;
-    policy.act(0, rows, draw);
-  };
-  return play(player, may_stop);
+  const int threads = threads_for(policy);
+  if (threads == 0) {
+    const auto act = [&](const ActRows& rows, uint64_t step) {
+      policy.act(0, rows, draw_at(step));
+    };
+    return play(act, may_stop);
+  }
+  return play_all(threads, [&](std::vector<Episode>& episodes, Activity& activity) {
+    play_alone(policy, may_stop, episodes, activity);
+  });
 }
 
 Evaluation Evaluator::play(const Player& player, bool may_stop) {
+  return play_all(1, [&](std::vector<Episode>& episodes, Activity& activity) {
+    play_together(player, may_stop, episodes, activity);
+  });
+}
+
+Evaluation Evaluator::play_all(int threads, const PlaySeated& play_seated) {
   if (envs_ == 0) return {};
   const uint64_t start = now_ns();
   std::vector<Episode> episodes;
   Activity activity("evaluating");
   const int at_once = envs_at_once(type_);
   for (int first = 0; first < envs_; first += at_once) {
-    seat({first, std::min(first + at_once, envs_)});
-    play_seated(player, may_stop, episodes, activity);
+    seat({first, std::min(first + at_once, envs_)}, threads);
+    before_ = episodes.size();
+    begin_seated();
+    play_seated(episodes, activity);
   }
   if (endless()) warn_of_cut(episodes);
   if (std::ranges::none_of(episodes, &Episode::valid)) {
@@ -180,44 +221,108 @@ Evaluation Evaluator::play(const Player& player, bool may_stop) {
 }
 
 // Of all episodes; those that last count by their steps where it is known how many there can be.
-double Evaluator::fraction_done(size_t episodes, int wanted, uint64_t steps) const {
+double Evaluator::fraction_done(size_t episodes, uint64_t steps) const {
   const auto all = static_cast<double>(options_.episodes);
   const double ended = static_cast<double>(episodes) / all;
   if (endless()) return ended;
   const int each = part_of({0, options_.episodes}, seated_.begin, envs_).size();
   const double seated = static_cast<double>(each) * seated_.size() / all;
-  const double before = ended - (seated - static_cast<double>(wanted) / all);
+  const double before = static_cast<double>(before_) / all;
   const double by_steps =
       static_cast<double>(steps) / (static_cast<double>(each) * spec_.time_limit);
   return std::max(ended, before + seated * std::min(by_steps, 1.0));
 }
 
-void Evaluator::play_seated(const Player& player, bool may_stop, std::vector<Episode>& episodes,
-                            Activity& activity) {
-  // Env i plays the i-th share of the episodes.
-  int wanted = 0;
+void Evaluator::tell(Activity& activity, size_t episodes, uint64_t steps) const {
+  activity.tell([&] {
+    return Status{.fraction = fraction_done(episodes, steps),
+                  .facts = {fmt::format("{} of {} episodes", episodes, options_.episodes)}};
+  });
+}
+
+// Env i plays the i-th share of the episodes.
+void Evaluator::begin_seated() {
   left_.clear();
   for (int i = seated_.begin; i < seated_.end; ++i) {
     left_.push_back(part_of({0, options_.episodes}, i, envs_).size());
-    wanted += left_.back();
   }
   observe_seated();
   vec_->reset(options_.seed, rollout_->first_view());
   rollout_->take_episodes();
+}
+
+void Evaluator::play_together(const Player& player, bool may_stop, std::vector<Episode>& episodes,
+                              Activity& activity) {
+  int wanted = std::accumulate(left_.begin(), left_.end(), 0);
   for (uint64_t at = 0; wanted > 0; ++at) {
-    if (may_stop && interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    stop_if(may_stop);
     step(player, at);
     for (Episode& episode : rollout_->take_episodes()) {
       if (left_[static_cast<size_t>(episode.env)]-- <= 0) continue;
       episodes.push_back(std::move(episode));
       --wanted;
     }
-    activity.tell([&] {
-      return Status{
-          .fraction = fraction_done(episodes.size(), wanted, at + 1),
-          .facts = {fmt::format("{} of {} episodes", episodes.size(), options_.episodes)}};
-    });
+    tell(activity, episodes.size(), at + 1);
   }
+}
+
+// Envs that play alone make steps until all of those with them have played their episodes.
+void Evaluator::play_alone(const ActingPolicy& policy, bool may_stop,
+                           std::vector<Episode>& episodes, Activity& activity) {
+  class Alone final : public Play {
+   public:
+    Alone(Evaluator& evaluator, const ActingPolicy& policy, bool may_stop, Activity& activity)
+        : all_(evaluator),
+          policy_(policy),
+          may_stop_(may_stop),
+          activity_(activity),
+          ended_(evaluator.before_),
+          found_(static_cast<size_t>(evaluator.threads_)) {}
+
+    ActionView actions(int) const override { return {all_.rollout_->actions(0)}; }
+    StepView view(int) const override { return all_.rollout_->view(0); }
+    void act(int part, int step, Span envs) override {
+      stop_if(may_stop_);
+      all_.rollout_->open_choices(0, envs);
+      policy_.act(part, all_.rows_of(envs), all_.draw_at(static_cast<uint64_t>(step)));
+    }
+    bool stepped(int part, int step, Span envs) override {
+      Rollout& rollout = *all_.rollout_;
+      rollout.harvest(0, envs, part);
+      for (Episode& episode : rollout.take_episodes(part)) {
+        if (all_.left_[static_cast<size_t>(episode.env)]-- <= 0) continue;
+        episode.step = step;
+        found_[static_cast<size_t>(part)].push_back(std::move(episode));
+        ++ended_;
+      }
+      rollout.cuts(part).clear();
+      rollout.carry_over(rollout, envs);
+      if (part == 0) all_.tell(activity_, ended_, static_cast<uint64_t>(step) + 1);
+      const auto left =
+          std::span(all_.left_)
+              .subspan(static_cast<size_t>(envs.begin), static_cast<size_t>(envs.size()));
+      return std::ranges::any_of(left, [](int episodes) { return episodes > 0; });
+    }
+    // As they would have ended together.
+    void add_to(std::vector<Episode>& episodes) {
+      const auto first = static_cast<std::ptrdiff_t>(episodes.size());
+      for (auto& found : found_) std::ranges::move(found, std::back_inserter(episodes));
+      std::ranges::sort(episodes.begin() + first, episodes.end(), {},
+                        [](const Episode& e) { return std::pair(e.step, e.env); });
+    }
+
+   private:
+    Evaluator& all_;
+    const ActingPolicy& policy_;
+    const bool may_stop_;
+    Activity& activity_;
+    std::atomic<size_t> ended_;
+    std::vector<std::vector<Episode>> found_;  // by part
+  };
+
+  Alone alone(*this, policy, may_stop, activity);
+  vec_->play(alone);
+  alone.add_to(episodes);
 }
 
 void Evaluator::observe_seated() {
@@ -241,15 +346,21 @@ void Evaluator::warn_of_cut(const std::vector<Episode>& episodes) const {
              {"steps", std::to_string(kLongestEvaluated)}});
 }
 
+ActRows Evaluator::rows_of(Span envs) const {
+  const auto first = static_cast<size_t>(envs.begin);
+  const size_t action_bytes = spec_.action.dims() * sizeof(int32_t);
+  uint8_t* mask = rollout_->mask;
+  return {.count = envs.size(),
+          .first_env = vec_->first_env() + envs.begin,
+          .obs = rollout_->obs + first * spec_.obs.row_bytes(),
+          .mask = mask == nullptr ? nullptr : mask + first * spec_.action.mask_size(),
+          .action = rollout_->actions(0) + first * action_bytes,
+          .latent = rollout_->latent + first * action_bytes};
+}
+
 void Evaluator::step(const Player& player, uint64_t step) {
   rollout_->open_choices(0, {0, seated_.size()});
-  player({.count = seated_.size(),
-          .first_env = vec_->first_env(),
-          .obs = rollout_->obs,
-          .mask = rollout_->mask,
-          .action = rollout_->actions(0),
-          .latent = rollout_->latent},
-         step);
+  player(rows_of({0, seated_.size()}), step);
   vec_->begin(0, {rollout_->actions(0)}, rollout_->view(0));
   vec_->wait(0);
   rollout_->harvest(0, {0, seated_.size()});

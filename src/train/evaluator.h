@@ -2,6 +2,9 @@
 // environments, own seeds, frozen normalisers. Every env plays the same number of episodes, so that
 // short ones are not preferred. Where an env has no time limit, an episode ends after
 // kLongestEvaluated steps, with a warning: a good policy might play for ever.
+//
+// Where policy and envs can, and nobody observes the episodes, envs play alone and in as many
+// threads as the policy acts in; the result is the same.
 #pragma once
 
 #include <functional>
@@ -70,12 +73,22 @@ class Evaluator {
   Evaluation play(const Player& player, bool may_stop);
 
  private:
-  void seat(Span envs);
-  void play_seated(const Player& player, bool may_stop, std::vector<Episode>& episodes,
-                   Activity& activity);
+  // All of an evaluation: plays those that sit at this time, and adds their episodes.
+  using PlaySeated = std::function<void(std::vector<Episode>& episodes, Activity& activity)>;
+  Evaluation play_all(int threads, const PlaySeated& play_seated);
+  int threads_for(const ActingPolicy& policy) const;
+  void seat(Span envs, int threads);
+  void begin_seated();
+  void play_together(const Player& player, bool may_stop, std::vector<Episode>& episodes,
+                     Activity& activity);
+  void play_alone(const ActingPolicy& policy, bool may_stop, std::vector<Episode>& episodes,
+                  Activity& activity);
+  ActRows rows_of(Span envs) const;
+  Draw draw_at(uint64_t step) const;
+  void tell(Activity& activity, size_t episodes, uint64_t steps) const;
   void observe_seated();
   void step(const Player& player, uint64_t step);
-  double fraction_done(size_t episodes, int wanted, uint64_t steps) const;
+  double fraction_done(size_t episodes, uint64_t steps) const;
   bool endless() const { return spec_.time_limit == 0; }
   void warn_of_cut(const std::vector<Episode>& episodes) const;
 
@@ -87,6 +100,8 @@ class Evaluator {
   EpisodeObserver observer_;
   // Those that play at this time: not more than step well together.
   Span seated_;
+  int threads_ = 0;        // that play them
+  size_t before_ = 0;      // episodes that others played before them
   bool observed_ = false;  // they show their episodes to observer_
   std::unique_ptr<Rollout> rollout_;
   std::unique_ptr<VecEnv> vec_;

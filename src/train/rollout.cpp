@@ -190,11 +190,14 @@ void Rollout::harvest(int step, Span envs, int part) {
   }
 }
 
+std::vector<Episode> Rollout::take_episodes(int part) {
+  return std::exchange(ends_[static_cast<size_t>(part)].episodes, {});
+}
+
 std::vector<Episode> Rollout::take_episodes() {
   std::vector<Episode> all;
-  for (Ends& ends : ends_) {
-    std::ranges::move(ends.episodes, std::back_inserter(all));
-    ends.episodes.clear();
+  for (int part = 0; part < parts(); ++part) {
+    std::ranges::move(take_episodes(part), std::back_inserter(all));
   }
   std::ranges::sort(all, {}, [](const Episode& e) { return std::pair(e.step, e.env); });
   return all;

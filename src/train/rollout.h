@@ -70,6 +70,7 @@ class Rollout {
 
   int num_envs() const { return num_envs_; }
   int horizon() const { return horizon_; }
+  int parts() const { return static_cast<int>(ends_.size()); }
   int64_t rows() const { return int64_t{num_envs_} * horizon_; }
   size_t row(int step, int env) const {
     return static_cast<size_t>(step) * static_cast<size_t>(num_envs_) + static_cast<size_t>(env);
@@ -91,8 +92,9 @@ class Rollout {
   void carry_over() { carry_over(*this, {0, num_envs_}); }
   // Takes what is needed of the episodes that ended at this step. Parts may do so at once.
   void harvest(int step, Span envs, int part = 0);
-  // In the order of steps and envs.
+  // In the order of steps and envs; those of a part in the order in which they ended.
   std::vector<Episode> take_episodes();
+  std::vector<Episode> take_episodes(int part);
 
   // What a learner sees of it, of rewards that may be scaled. `epsilon`: with which it was drawn.
   Batch batch(const BatchNeeds& needs, const float* rewards, float epsilon) const;

@@ -41,7 +41,7 @@ Trainer::Trainer(const RunConfig& run) : run_(run), start_ns_(now_ns()) {
   const bool ahead = run.asynchronous();
   for (int i = 0; i < (ahead ? run.async.ring : 1); ++i) {
     ring_.push_back(std::make_unique<Rollout>(layout, run.spec, run.vec.num_envs, run.n_steps,
-                                              ahead ? run.vec.groups : 1));
+                                              ahead ? run.vec.groups : run.threads));
     if (ahead && i == 0) require_room(layout.bytes(), run.async);
   }
   rollout_ = ring_.front().get();

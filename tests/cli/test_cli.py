@@ -145,7 +145,7 @@ class CliTest(unittest.TestCase):
 class Help(CliTest):
     def test_every_command_explains_itself(self):
         for command in ([], ["list"], ["train"], ["check"], ["bench"], ["bench", "env"],
-                        ["bench", "ppo"], ["bench", "parallel"], ["bench", "scaling"], ["doctor"]):
+                        ["bench", "ppo"], ["bench", "parallel"], ["bench", "scaling"], ["bench", "threads"], ["doctor"]):
             for flag in ("--help", "-h"):
                 with self.subTest(command=command, flag=flag):
                     result = self.run_cli(*command, flag)
@@ -313,8 +313,8 @@ class BadInput(CliTest):
                 (["bnech"], "unknown command 'bnech'; did you mean 'bench'?"
                             " (commands: list, train, eval, plot, compare, export, check, verify, bench, doctor, cage2, corners, regions, maze, coinrun, dvrp, funding)"),
                 (["bench", "evn"],
-                 "unknown command 'evn'; did you mean 'env'? (commands: env, ppo, parallel, scaling, search, oracle)"),
-                (["bench"], "a command is missing (commands: env, ppo, parallel, scaling, search, oracle)"),
+                 "unknown command 'evn'; did you mean 'env'? (commands: env, ppo, parallel, scaling, threads, search, oracle)"),
+                (["bench"], "a command is missing (commands: env, ppo, parallel, scaling, threads, search, oracle)"),
                 (["bench", "env", "cartpole", "--numenvs", "3"],
                  "unknown option '--numenvs'; did you mean '--num-envs'?"),
                 (["bench", "ppo", "cartpole", "--steps", "3"],
@@ -631,6 +631,30 @@ class Bench(CliTest):
                 self.assertAlmostEqual(sum(line[part] for part in ("step", "infer", "wait", "learn", "other")),
                                        1, delta=0.1)
         self.assertIn("speed-up", self.run_cli(*command).stdout)
+
+    def test_bench_threads(self):
+        command = ["bench", "threads", "cartpole", "--threads", "1,2", "--num-envs", "8", "--seconds", "0.01", "--repeats",
+                   "2", "n_steps=16"]
+        table = json.loads(self.run_cli(*command, "--json").stdout)
+        self.assertEqual((table["env"], table["num_envs"], table["n_steps"]), ("cartpole", 8, 16))
+        one, two = table["rows"]
+        self.assertEqual((one["threads"], two["threads"], one["efficiency"]), (1, 2, 1))
+        self.assertAlmostEqual(two["efficiency"], two["train_steps_per_s"] / one["train_steps_per_s"] / 2, places=9)
+        for row in (one, two):
+            for which in ("env", "train"):
+                self.assertEqual(row[f"{which}_steps_per_s"], min(row[f"all_{which}_steps_per_s"]))
+                self.assertEqual(len(row[f"all_{which}_steps_per_s"]), 2)
+            parts = ("step", "act", "wait", "learn", "apply", "other")
+            self.assertAlmostEqual(sum(row[part] for part in parts), 1, delta=0.1)
+        self.assertIn("speed-up", self.run_cli(*command).stdout)
+        batched = json.loads(self.run_cli("bench", "threads", "dvrp", *SMALLER["dvrp"], "--seconds", "0.001", "--repeats", "1",
+                                          "--threads", "2", "--n-envs", "2", "n_steps=4", "--json").stdout)
+        self.assertGreater(batched["rows"][0]["env_steps_per_s"], 0)
+
+    def test_free_steps_are_counted_where_envs_can_play_alone(self):
+        self.assertGreater(self.bench("cartpole")["free_steps_per_s"], 0)
+        self.assertIsNone(self.bench("cartpole", "--backend", "processes")["free_steps_per_s"])
+        self.assertIsNone(self.bench("dvrp")["free_steps_per_s"])
 
     def test_output_that_cannot_be_written_is_an_error(self):
         with open("/dev/full", "w", encoding="utf-8") as full:

@@ -26,6 +26,7 @@ class FusedNetwork {
   const Plan& plan() const { return layout_->plan(); }
   const Kernels& kernels() const { return kernels_; }
   Implementation implementation() const;
+  int parts() const { return static_cast<int>(work_.size()); }
 
   void act(int part, const ActRows& rows, const Draw& draw) const;
   void value(int part, const std::byte* obs, int count, float* out) const;

@@ -125,6 +125,8 @@ class FusedSnapshot final : public ActingPolicy {
   }
 
   Implementation implementation() const override { return network_.implementation(); }
+  int parts() const override { return network_.parts(); }
+  bool rows_are_independent() const override { return true; }
   void act(int part, const ActRows& rows, const Draw& draw) const override {
     network_.act(part, rows, draw);
   }

@@ -18,6 +18,8 @@ class FusedPolicy final : public Policy {
   FusedPolicy(const NetworkSpec& spec, int parts, const Tensors& initial, const Kernels& kernels);
 
   Implementation implementation() const override { return network_.implementation(); }
+  int parts() const override { return network_.parts(); }
+  bool rows_are_independent() const override { return true; }
   void act(int part, const ActRows& rows, const Draw& draw) const override;
   void value(int part, const std::byte* obs, int count, float* out) const override;
   void evaluate(ThreadPool& pool, const Samples& samples, std::span<const int32_t> chosen,

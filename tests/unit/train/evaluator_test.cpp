@@ -123,6 +123,70 @@ TEST(Evaluator, APolicyActsByTheNumbersOfTheEnvs) {
   EXPECT_EQ(Evaluator(type, config, one_each()).play(player, false).mean, all.mean);
 }
 
+void expect_equal(const Evaluation& got, const Evaluation& expected) {
+  EXPECT_EQ(got.episodes, expected.episodes);
+  EXPECT_EQ(got.mean, expected.mean);
+  EXPECT_EQ(got.std, expected.std);
+  EXPECT_EQ(got.ci95, expected.ci95);
+  EXPECT_EQ(got.mean_length, expected.mean_length);
+  EXPECT_EQ(got.metrics, expected.metrics);
+  EXPECT_EQ(got.metrics_ci95, expected.metrics_ci95);
+}
+
+TEST(Evaluator, EnvsThatPlayAloneGiveTheSame) {
+  for (const char* env : {"cartpole", "maze", "catch"}) {
+    const EnvType& type = registry().find(env);
+    const Config config(type.schema);
+    const EnvSpec spec = type.spec(config, 0);
+    NetworkSpec network = NetworkSpec::from(Config(NetworkSpec::schema()), "", spec);
+    network.hidden = {8};
+    const auto policy = make_fused_policy(network, 5, 5);
+    EvalOptions options = one_each();
+    options.deterministic = false;
+    for (const bool one : {true, false}) {
+      options.one_each = one;
+      const Player together = [&](const ActRows& rows, uint64_t step) {
+        policy->act(0, rows, {.seed = kSeed, .step = step, .epsilon = 0, .greedy = false});
+      };
+      const Evaluation expected = Evaluator(type, config, options).play(together, false);
+      for (const int threads : {1, 2, 3, 5, 16}) {
+        SCOPED_TRACE(testing::Message() << env << ", " << threads << " threads");
+        options.vec.backend = Backend::kThreads;
+        options.vec.threads = threads;
+        Evaluator evaluator(type, config, options);
+        for (int round = 0; round < 2; ++round) {
+          expect_equal(evaluator.play(*policy, false), expected);
+        }
+        expect_equal(evaluator.play(together, false), expected);
+      }
+    }
+  }
+}
+
+// Without end, were it not for the failures.
+TEST(Evaluator, EnvsThatFailEndItAsTheyWouldTogether) {
+  const EnvType& type = registry().find("faulty");
+  const Config config = config_of(type, {"fault=throw", "fault_step=5"});
+  NetworkSpec network = NetworkSpec::from(Config(NetworkSpec::schema()), "", type.spec(config, 0));
+  const auto policy = make_fused_policy(network, 2, 5);
+  EvalOptions options = one_each();
+  options.vec.crash_dir = {};
+  for (const OnFailure failure : {OnFailure::kStop, OnFailure::kRestart}) {
+    options.vec.on_failure = failure;
+    options.vec.restart_budget = 400;
+    options.vec.backend = Backend::kThreads;
+    options.vec.threads = 2;
+    Evaluator evaluator(type, config, options);
+    const auto text = [&](auto&& actor) {
+      return error_text(ErrorCode::kEnvironment, [&] { evaluator.play(actor, false); });
+    };
+    const std::string alone = text(*policy);
+    EXPECT_EQ(alone, text(Player([&](const ActRows& rows, uint64_t step) {
+                policy->act(0, rows, {.seed = kSeed, .step = step, .epsilon = 0, .greedy = true});
+              })));
+  }
+}
+
 TEST(Evaluator, ObservingNeedsStatesInThisProcess) {
   const EnvType& type = registry().find("test_script");
   EvalOptions options = one_each(2);
