@@ -148,7 +148,7 @@ void set_logits(Policy& policy, const std::vector<float>& logits) {
 // on closed choices or on one open choice.
 TEST_P(PolicyDrawsTest, ClosedChoicesAreNeverDrawn) {
   // libtorch takes ten times as long, a sanitizer even longer.
-  const size_t enough = kSanitized ? 100'000 : is_torch() ? 300'000 : 3'000'000;
+  const size_t enough = kSanitized ? 50'000 : is_torch() ? 150'000 : 1'500'000;
   constexpr int kRows = 4096;
   const std::vector<ActionSpace> spaces = {ActionSpace::discrete(5), ActionSpace::discrete(20),
                                            ActionSpace::multi_discrete({3, 2, 4, 12})};

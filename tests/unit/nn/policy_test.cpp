@@ -330,7 +330,7 @@ TEST_P(PolicyTest, StaysWithTorchOverManyUpdates) {
   if (!missing(torch).empty()) GTEST_SKIP() << missing(torch);
   ThreadPool pool(1);
   constexpr size_t kRows = 100;
-  for (const Case& c : random_cases(32)) {
+  for (const Case& c : random_cases(20)) {
     SCOPED_TRACE(c.name);
     const auto policy = make(c.spec);
     const Tensors start = policy->parameters();
