@@ -203,7 +203,7 @@ void SlotVecEnv::play_span(Play& play, int part, Span envs, const LoopCall& comm
       action_log_.record(steps_[0] + static_cast<uint64_t>(step), envs, call.actions);
       loop_->step(envs, call);
       if (call.lane->failures.load(std::memory_order_relaxed) > 0) {
-        note_failures(envs, step, call, played);
+        note_failures(envs, step, call, first_failure, played);
         if (ends_by(std::span(played.failed).subspan(first_failure))) more = false;
       }
       more = play.stepped(part, step, envs) && more;
@@ -229,13 +229,17 @@ bool SlotVecEnv::ends_by(std::span<const Played::Failed> failed) const {
   return options_.on_failure == OnFailure::kRestart && restarts > options_.restart_budget;
 }
 
-void SlotVecEnv::note_failures(Span envs, int step, const LoopCall& call, Played& played) const {
+// Of many failures only the first have bundles: the others leave no actions behind.
+void SlotVecEnv::note_failures(Span envs, int step, const LoopCall& call, size_t first_failure,
+                               Played& played) const {
   call.lane->failures.store(0, std::memory_order_relaxed);
   const uint64_t begun = steps_[0] + static_cast<uint64_t>(step) + 1;
   for (int env = envs.begin; env < envs.end; ++env) {
     FailureNote& note = call.notes[env];
     if (note.count == 0) continue;
     played.failed.push_back({step, env, note, lead_of(env, note, call.actions, begun)});
+    const bool among_the_first = played.failed.size() - first_failure <= kMaxBundles;
+    if (!among_the_first) played.failed.back().lead.actions = {};
     note = FailureNote{};
   }
 }

@@ -153,7 +153,8 @@ class SlotVecEnv : public VecEnv {
   int stream_of_row(int env) const { return (first_env() + env) / options_.replicas; }
   void check_view(const StepView& view) const;
   void check_actions_place(ActionView actions) const;
-  void note_failures(Span envs, int step, const LoopCall& call, Played& played) const;
+  void note_failures(Span envs, int step, const LoopCall& call, size_t first_failure,
+                     Played& played) const;
   bool ends_by(std::span<const Played::Failed> failed) const;
   void report_thrown(int env, const FailureNote& note, Lead lead);
   void start_and_complete(const Request& request);

@@ -21,6 +21,9 @@ from xml.etree import ElementTree
 
 BINARY = None
 TIMEOUT_S = 60
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+import darp  # noqa: E402  an independent judge of standard instances
 
 
 class DvrpTest(unittest.TestCase):
@@ -104,6 +107,78 @@ class Instances(DvrpTest):
         self.write("four.json", instance)
         self.assertEqual(self.refused("solve", "four.json"),
                          "four.json: cannot be served, even alone: requests 2, 3")
+
+
+class Standard(DvrpTest):
+    """Instances of the literature, by Cordeau and by Li and Lim."""
+
+    INSTANCES = ROOT / "tests/golden/darp"
+
+    def test_routes_pass_both_checkers_and_are_near_the_optimum(self):
+        optima = json.loads((self.INSTANCES / "optima.json").read_text())
+        for name, iterations, most in (("a2-16", 5000, 1.01), ("a3-18", 5000, 1.01), ("a4-48", 5000, 1.03)):
+            with self.subTest(name=name):
+                path = self.INSTANCES / f"{name}.txt"
+                found = self.json_of("solve", path, "--iterations", iterations)
+                instance = darp.read_instance(path)
+                self.assertEqual(darp.fault_of(instance, found["routes"]), "")
+                self.assertAlmostEqual(darp.length_of(instance, found["routes"]), found["cost"], places=6)
+                self.assertLess(found["cost"], optima[name] * most)
+                self.assertGreater(found["cost"], optima[name] - 0.01)
+                self.assertEqual((found["unserved"], found["vehicles"]), ([], len(found["routes"])))
+                self.write("routes.json", found)
+                verdict = self.json_of("check", path, "routes.json")
+                self.assertEqual((verdict["ok"], verdict["vehicles"]), (True, found["vehicles"]))
+                self.assertAlmostEqual(verdict["cost"], found["cost"], places=6)
+
+    def test_times_keep_the_rules(self):
+        path = self.INSTANCES / "a2-24.txt"
+        found = self.json_of("solve", path, "--iterations", 200)
+        instance = darp.read_instance(path)
+        for route, times in zip(found["routes"], found["times"]):
+            self.assertEqual(len(times), len(route) + 2)
+            self.assertLessEqual(times[-1] - times[0], instance["route_limit"] + 1e-6)
+            for stop, time_at in zip(route, times[1:]):
+                early, late = instance["stops"][stop][5:7]
+                self.assertTrue(early - 1e-6 <= time_at <= late + 1e-6)
+                if stop > instance["requests"]:
+                    pickup = stop - instance["requests"]
+                    ride = time_at - times[route.index(pickup) + 1] - instance["stops"][pickup][3]
+                    self.assertLessEqual(ride, instance["ride_limit"] + 1e-6)
+
+    def test_wrong_routes_are_named(self):
+        path = self.INSTANCES / "a2-16.txt"
+        found = self.json_of("solve", path, "--iterations", 50)
+        routes = found["routes"]
+        self.write("less.json", {"routes": routes[1:]})
+        self.assertRegex(self.json_of("check", path, "less.json", status=1)["fault"], r"^stop \d+ is not served$")
+        self.write("other.json", {"routes": [[99]]})
+        self.assertEqual(self.refused("check", path, "other.json"), "other.json, route 1: there is no stop 99")
+        self.write("long.json", {"routes": [[stop for route in routes for stop in route]]})
+        self.assertEqual(self.call("check", path, "long.json", status=1).stdout,
+                         "fault: route 1: no times keep all windows and limits\n")
+
+    def test_those_without_a_place_are_named(self):
+        lines = (self.INSTANCES / "a2-16.txt").read_text().splitlines()
+        self.write("one.txt", "\n".join(["1 32 480 3 30", *lines[1:]]) + "\n")
+        found = self.json_of("solve", "one.txt", "--iterations", 20, status=1)
+        self.assertEqual(found["vehicles"], 1)
+        self.assertTrue(found["unserved"])
+        text = self.call("solve", "one.txt", "--iterations", 20, status=1).stdout
+        self.assertIn("without a place: pickups " + ", ".join(map(str, found["unserved"])), text)
+
+    def test_of_li_and_lim(self):
+        self.write("lc.txt", "3\t20\t1\n0 0 0 0 0 100 0 0 0\n1 0 10 5 0 50 1 0 3\n2 10 0 5 0 50 1 0 4\n"
+                             "3 0 20 -5 0 90 1 1 0\n4 20 0 -5 0 90 1 2 0\n")
+        found = self.json_of("solve", "lc.txt", "--iterations", 50)
+        self.assertEqual(found["vehicles"], 1)
+        self.assertEqual(sorted(sum(found["routes"], [])), [1, 2, 3, 4])
+
+    def test_bad_files(self):
+        self.write("bad.txt", "2 32 480 3 30\n0 0 0\n")
+        self.assertEqual(self.refused("solve", "bad.txt"), "bad.txt, line 2: expected 7 numbers, got 3")
+        self.assertEqual(self.refused("solve", self.INSTANCES / "a2-16.txt", "--data", "city", status=2),
+                         "--data: a standard instance has distances of its own")
 
 
 class Check(DvrpTest):

@@ -55,6 +55,7 @@ STUBS = {
         [[ ! -e $STATE/cmake_fails ]] || { echo "CMake Error: stub"; exit 1; }
         mkdir -p "build/$2"; touch "build/$2/build.ninja" "build/$2/CMakeCache.txt" """,
     "ninja": r"""
+        trap 'exit 130' INT  # also between two commands, where the shell would go on
         mkdir "$STATE/busy" || touch "$STATE/overlap"
         [[ ! -e $STATE/ninja_sleeps ]] || sleep "$(cat "$STATE/ninja_sleeps")"
         while [[ -e $STATE/ninja_waits ]]; do sleep 0.02; done

@@ -4,10 +4,13 @@
 #include <memory>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
+#include "flotilla/domains/dvrp/commands/standard.h"
+#include "flotilla/domains/dvrp/standard/reader.h"
 
 namespace flotilla {
 namespace {
@@ -19,8 +22,13 @@ struct CheckArguments {
 
 // The exit status.
 int check(const CheckArguments& arguments) {
+  const std::string text = read_whole_file(arguments.instance, kLargestDvrpFile);
+  if (dvrp::standard::is_standard(text)) {
+    refuse_data_of_standard(arguments.data);
+    return check_standard(text, arguments.instance, arguments.routes, arguments.json);
+  }
   const dvrp::Data data = dvrp_data_of(arguments.data);
-  const dvrp::Instance instance = read_dvrp_instance(arguments.instance, data);
+  const dvrp::Instance instance = decode_instance(text, arguments.instance, data);
   const dvrp::Routes routes = read_dvrp_routes(arguments.routes);
   const std::string fault = fault_of(instance, routes);
   // Routes with nodes that do not exist have no cost.
@@ -49,7 +57,7 @@ int check(const CheckArguments& arguments) {
 void add_dvrp_check(Command& dvrp, Program& program) {
   Command& command = dvrp.add("check", "say whether routes keep the rules");
   auto arguments = std::make_shared<CheckArguments>();
-  command.option("instance", arguments->instance, kDvrpInstanceHelp).required();
+  command.option("instance", arguments->instance, kDvrpAnyInstanceHelp).required();
   command.option("routes", arguments->routes, "routes, as `dvrp solve --json` prints them")
       .required();
   command.option("--data", arguments->data, kDvrpDataHelp);

@@ -20,10 +20,12 @@
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
+#include "flotilla/domains/dvrp/commands/standard.h"
 #include "flotilla/domains/dvrp/data/data.h"
 #include "flotilla/domains/dvrp/data/generate.h"
 #include "flotilla/domains/dvrp/routing/routes_file.h"
 #include "flotilla/domains/dvrp/routing/solver.h"
+#include "flotilla/domains/dvrp/standard/reader.h"
 #include "flotilla/train/find_policy.h"
 
 namespace flotilla {
@@ -135,9 +137,15 @@ struct SolveArguments {
   bool json = false;
 };
 
-void solve(const SolveArguments& arguments) {
+// The exit status.
+int solve(const SolveArguments& arguments) {
+  const std::string text = read_whole_file(arguments.file, kLargestDvrpFile);
+  if (dvrp::standard::is_standard(text)) {
+    refuse_data_of_standard(arguments.data);
+    return solve_standard(text, arguments.file, arguments.options, arguments.json);
+  }
   const dvrp::Data data = dvrp_data_of(arguments.data);
-  const dvrp::Instance instance = read_dvrp_instance(arguments.file, data);
+  const dvrp::Instance instance = decode_instance(text, arguments.file, data);
   const dvrp::Solution solution = solve_dvrp_instance(arguments.file, instance, arguments.options);
   if (const std::string fault = fault_of(instance, solution.routes); !fault.empty()) {
     throw Error(ErrorCode::kInternal, "the solver's routes break a rule: " + fault);
@@ -152,7 +160,7 @@ void solve(const SolveArguments& arguments) {
                        {"iterations", solution.iterations},
                        {"routes", routes}};
     display_data(line.dump() + "\n");
-    return;
+    return 0;
   }
   display(fmt::format("{} in {}, {:.2f} minutes\n",
                       counted(static_cast<int64_t>(instance.requests.size()), "request"),
@@ -166,12 +174,13 @@ void solve(const SolveArguments& arguments) {
     }
     display("  " + join(stops, " ") + "\n");
   }
+  return 0;
 }
 
-void add_solve(Command& dvrp) {
+void add_solve(Command& dvrp, Program& program) {
   Command& command = dvrp.add("solve", "route an instance by large-neighbourhood search");
   auto arguments = std::make_shared<SolveArguments>();
-  command.option("file", arguments->file, kDvrpInstanceHelp).required();
+  command.option("file", arguments->file, kDvrpAnyInstanceHelp).required();
   command.option("--data", arguments->data, kDvrpDataHelp);
   const Option iterations =
       command.option("--iterations", arguments->options.iterations, "default 5000")
@@ -181,10 +190,8 @@ void add_solve(Command& dvrp) {
       .excludes(iterations);
   command.option("--seed", arguments->options.seed, "of the search (default 0)");
   command.flag("--json", arguments->json, "print one JSON object on stdout");
-  command.action([arguments] { solve(*arguments); });
+  command.action([arguments, &program] { program.exit_status = solve(*arguments); });
 }
-
-constexpr size_t kLargestFile = size_t{64} << 20u;
 
 // "request 3", "requests 3, 7": those that no vehicle can serve, even alone.
 std::string unserveable(const dvrp::Instance& instance) {
@@ -200,12 +207,17 @@ std::string unserveable(const dvrp::Instance& instance) {
 
 }  // namespace
 
+void refuse_data_of_standard(const std::string& directory) {
+  if (directory.empty()) return;
+  throw Error(ErrorCode::kUsage, "--data: a standard instance has distances of its own");
+}
+
 dvrp::Data dvrp_data_of(const std::string& directory) {
   return directory.empty() ? dvrp::generate_data({}) : dvrp::read_data(directory);
 }
 
 dvrp::Instance read_dvrp_instance(const std::string& path, const dvrp::Data& data) {
-  return decode_instance(read_whole_file(path, kLargestFile), path, data);
+  return decode_instance(read_whole_file(path, kLargestDvrpFile), path, data);
 }
 
 dvrp::Solution solve_dvrp_instance(const std::string& path, const dvrp::Instance& instance,
@@ -218,7 +230,7 @@ dvrp::Solution solve_dvrp_instance(const std::string& path, const dvrp::Instance
 }
 
 dvrp::Routes read_dvrp_routes(const std::string& path) {
-  return dvrp::decode_routes(read_whole_file(path, kLargestFile), path);
+  return dvrp::decode_routes(read_whole_file(path, kLargestDvrpFile), path);
 }
 
 TrainedNegotiator read_negotiator(const Registry& registry, const std::string& path,
@@ -250,7 +262,7 @@ void add_dvrp_commands(Command& root, Program& program) {
   add_data(command);
   add_inspect(command);
   add_instance(command);
-  add_solve(command);
+  add_solve(command, program);
   add_dvrp_check(command, program);
   add_dvrp_show(command, program);
   add_dvrp_eval(command, program);

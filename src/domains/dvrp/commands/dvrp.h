@@ -16,9 +16,15 @@ namespace flotilla {
 
 constexpr const char* kDvrpDataHelp = "directory of the tables (default: what `dvrp data` makes)";
 constexpr const char* kDvrpInstanceHelp = "an instance, as `dvrp instance` writes it";
+constexpr const char* kDvrpAnyInstanceHelp =
+    "an instance, as `dvrp instance` writes it, or a file by Cordeau or by Li and Lim";
+constexpr size_t kLargestDvrpFile = size_t{64} << 20U;
 
 // The tables of a directory; of none, the data that `dvrp data` makes by default.
 dvrp::Data dvrp_data_of(const std::string& directory);
+
+// Throws Error(kUsage) where one is given beside an instance that needs none.
+void refuse_data_of_standard(const std::string& directory);
 
 // Throw Error(kData) that names the file.
 dvrp::Instance read_dvrp_instance(const std::string& path, const dvrp::Data& data);
