@@ -5,6 +5,7 @@
 # core does not compile.
 
 include(GNUInstallDirs)
+include(cmake/units.cmake)
 
 # For this project alone; who links an installed layer chooses his own warnings.
 add_library(flotilla_flags INTERFACE)
@@ -14,6 +15,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # 105651 and its like); the sanitizers look for the real ones.
   target_compile_options(flotilla_flags INTERFACE -Wno-restrict -Wno-array-bounds
                                                   -Wno-stringop-overflow -Wno-stringop-overread)
+endif()
+if(FLOTILLA_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU) # it takes what a unit includes for headers
+  target_compile_options(flotilla_flags INTERFACE -Wno-subobject-linkage)
 endif()
 if(FLOTILLA_SANITIZE)
   target_compile_options(flotilla_flags INTERFACE -fsanitize=${FLOTILLA_SANITIZE}
@@ -73,18 +77,32 @@ function(flotilla_layer folder)
   foreach(other ${ARG_WITHOUT})
     list(FILTER sources EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/src/${folder}/${other}/")
   endforeach()
-  add_library(flotilla_${name} STATIC ${sources})
-  list(FILTER sources INCLUDE REGEX "/commands(/.*)?\\.cpp$")
-  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${FLOTILLA_COLD_FLAGS}")
-  flotilla_files(files ${folder} ${ARG_COLD})
-  set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${FLOTILLA_COLD_FLAGS}")
+  flotilla_files(cold ${folder} ${ARG_COLD})
+  flotilla_files(hot ${folder} ${ARG_HOT})
+  flotilla_files(templates ${folder} ${ARG_TEMPLATES})
+  set(commands ${sources})
+  list(FILTER commands INCLUDE REGEX "/commands(/.*)?\\.cpp$")
+  list(APPEND cold ${commands})
   if(FLOTILLA_SANITIZE)
-    flotilla_files(files ${folder} ${ARG_HOT})
-    flotilla_hot_files(flotilla_hot ${files})
+    list(REMOVE_ITEM cold ${hot} ${templates})
+  else()
+    set(hot)
+    set(templates)
   endif()
-  if(FLOTILLA_SANITIZE MATCHES undefined AND ARG_TEMPLATES)
-    list(TRANSFORM ARG_TEMPLATES PREPEND ${PROJECT_SOURCE_DIR}/src/${folder}/)
-    set_property(SOURCE ${ARG_TEMPLATES} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
+  set(kernels ${sources}) # each has flags of its own
+  list(FILTER kernels INCLUDE REGEX "/kernel_[a-z0-9]+\\.cpp$")
+  set(other ${sources})
+  list(REMOVE_ITEM other ${cold} ${hot} ${templates} ${kernels})
+
+  flotilla_units(cold ${name}_cold ${cold})
+  flotilla_units(hot ${name}_hot ${hot})
+  flotilla_units(other ${name} ${other})
+  add_library(flotilla_${name} STATIC ${cold} ${hot} ${templates} ${kernels} ${other})
+  set_source_files_properties(${cold} ${templates} PROPERTIES COMPILE_OPTIONS
+                                                              "${FLOTILLA_COLD_FLAGS}")
+  flotilla_hot_files(flotilla_hot ${hot})
+  if(FLOTILLA_SANITIZE MATCHES undefined AND templates)
+    set_property(SOURCE ${templates} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
   endif()
   flotilla_expose(flotilla_${name} ${folder})
   flotilla_precompile(flotilla_${name} flotilla_core ${FLOTILLA_STANDARD_HEADERS})

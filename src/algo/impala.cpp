@@ -14,8 +14,6 @@
 namespace flotilla {
 namespace {
 
-double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - start) * 1e-9; }
-
 // Room for one sequence, which every thread keeps.
 struct Scratch {
   std::vector<float> log_ratio, advantage, target;

@@ -17,8 +17,6 @@
 namespace flotilla {
 namespace {
 
-double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - start) * 1e-9; }
-
 // Several sums side by side: one long chain of additions would take longer than an epoch's GAE.
 AdvantageRange range_of(const float* x, std::span<const int32_t> rows) {
   constexpr size_t kSums = 8;

@@ -29,10 +29,6 @@ Schema bench_schema() {
   return schema;
 }
 
-void stop_if_interrupted() {
-  if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
-}
-
 std::string hash_first_steps(RandomRun& run, uint64_t steps) {
   TrajectoryHash hash(run.vec().spec(), run.vec().num_envs());
   while (run.steps() < steps) {

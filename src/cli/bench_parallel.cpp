@@ -33,8 +33,8 @@ struct Mode {
   int threads = 1, workers = 1;
 };
 
-struct Line : MeasuredRun {
-  Line(Mode mode, const RunConfig& run) : MeasuredRun{run}, mode(std::move(mode)) {}
+struct ModeLine : MeasuredRun {
+  ModeLine(Mode mode, const RunConfig& run) : MeasuredRun{run}, mode(std::move(mode)) {}
   Mode mode;
 };
 
@@ -99,15 +99,15 @@ Config config_of(const Program& program, const ParallelArguments& arguments, con
 
 // In turns, so that what else the machine does meets all of them.
 // Against the same algorithm's first line.
-double speedup(const std::vector<Line>& lines, const Line& line) {
+double speedup(const std::vector<ModeLine>& lines, const ModeLine& line) {
   const auto alone = std::ranges::find_if(
-      lines, [&](const Line& each) { return each.mode.algo == line.mode.algo; });
+      lines, [&](const ModeLine& each) { return each.mode.algo == line.mode.algo; });
   return line.median().steps_per_s / alone->median().steps_per_s;
 }
 
-void print_json(const std::vector<Line>& lines, const ParallelArguments& arguments) {
+void print_json(const std::vector<ModeLine>& lines, const ParallelArguments& arguments) {
   Json rows = Json::array();
-  for (const Line& line : lines) {
+  for (const ModeLine& line : lines) {
     rows.push_back({{"mode", line.mode.algo + ", " + line.mode.name},
                     {"algo", line.mode.algo},
                     {"backend", line.mode.backend},
@@ -131,10 +131,10 @@ void print_json(const std::vector<Line>& lines, const ParallelArguments& argumen
   display_data(whole.dump() + "\n");
 }
 
-void print_table(const std::vector<Line>& lines, const ParallelArguments& arguments) {
+void print_table(const std::vector<ModeLine>& lines, const ParallelArguments& arguments) {
   std::vector<std::vector<std::string>> rows = {
       {"algorithm, mode", "threads", "steps/s", "s/iteration", "speed-up", "cores", "learn"}};
-  for (const Line& line : lines) {
+  for (const ModeLine& line : lines) {
     const TrainingSpeed& median = line.median();
     rows.push_back({line.mode.algo + ", " + line.mode.name, std::to_string(line.mode.threads),
                     rate(median.steps_per_s), fmt::format("{:.3f}", median.update_s),
@@ -154,14 +154,14 @@ void bench_parallel(const Program& program, const ParallelArguments& arguments) 
                                         program.algorithms);
   refuse_what_lines_differ_in(recipe);
   const EnvType& type = env_of(program.registry, recipe);
-  std::vector<Line> lines;
+  std::vector<ModeLine> lines;
   for (const Mode& mode : modes(arguments)) {
     if (!steps_in(type, mode.backend)) continue;
     const Config config = config_of(program, arguments, recipe, mode);
     lines.emplace_back(mode, RunConfig(type, config, program.algorithms));
   }
   std::vector<MeasuredRun*> all(lines.size());
-  std::ranges::transform(lines, all.begin(), [](Line& line) { return &line; });
+  std::ranges::transform(lines, all.begin(), [](ModeLine& line) { return &line; });
   measure(all, arguments.measure);
   if (arguments.measure.json) {
     print_json(lines, arguments);

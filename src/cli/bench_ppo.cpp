@@ -20,10 +20,6 @@
 namespace flotilla {
 namespace {
 
-void stop_if_interrupted() {
-  if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
-}
-
 // Multiplications and additions of all layers for one step that is collected and trained on.
 double macs_per_step(const RunConfig& run, const Learner& learner) {
   return run.network.forward_macs() + learner.passes() * run.network.learn_macs();
@@ -47,7 +43,7 @@ void bench_ppo(const Program& program, const RunArguments& arguments, double sec
     stop_if_interrupted();
     trainer.iterate();
   } while (!deadline.passed());
-  const double wall = static_cast<double>(now_ns() - start) * 1e-9;
+  const double wall = seconds_since(start);
   const double cpu = trainer.cpu_seconds() - cpu_before;
   const int64_t steps = trainer.progress().steps - before;
   const double per_second = static_cast<double>(steps) / wall;

@@ -29,8 +29,6 @@ struct ScalingArguments {
   MeasureArguments measure;
 };
 
-using Lines = std::vector<MeasuredRun>;
-
 MeasuredRun line_of(const Program& program, const ScalingArguments& arguments, const Config& common,
                     int num_envs) {
   Config config = common;
@@ -46,7 +44,7 @@ MeasuredRun line_of(const Program& program, const ScalingArguments& arguments, c
   return {.run = RunConfig(env_of(program.registry, config), config, program.algorithms)};
 }
 
-void print_json(const Lines& lines, const ScalingArguments& arguments) {
+void print_json(const std::vector<MeasuredRun>& lines, const ScalingArguments& arguments) {
   Json table = Json::array();
   for (const MeasuredRun& line : lines) {
     const TrainingSpeed& median = line.median();
@@ -74,7 +72,7 @@ void print_json(const Lines& lines, const ScalingArguments& arguments) {
   display_data(whole.dump() + "\n");
 }
 
-void print_table(const Lines& lines, const ScalingArguments& arguments) {
+void print_table(const std::vector<MeasuredRun>& lines, const ScalingArguments& arguments) {
   const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
   const bool processes = lines[0].shape.backend == "processes";
   std::vector<std::vector<std::string>> rows = {{"envs", processes ? "workers" : "threads",
@@ -102,7 +100,7 @@ void bench_scaling(const Program& program, const ScalingArguments& arguments) {
   find_named(program.registry, arguments.env);  // it may be Python code
   const Config common = load_run_config(program.registry, arguments.env, true, arguments.overrides,
                                         program.algorithms);
-  Lines lines;
+  std::vector<MeasuredRun> lines;
   for (const int num_envs : arguments.num_envs) {
     lines.push_back(line_of(program, arguments, common, num_envs));
   }

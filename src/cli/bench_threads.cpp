@@ -29,7 +29,7 @@ struct ThreadsArguments {
   MeasureArguments measure;
 };
 
-struct Line : MeasuredRun {
+struct ThreadsLine : MeasuredRun {
   std::vector<double> env_steps_per_s = {};  // from slow to fast
   double median_env() const { return env_steps_per_s[(env_steps_per_s.size() - 1) / 2]; }
 };
@@ -42,8 +42,8 @@ std::vector<int> usual_threads() {
   return threads;
 }
 
-Line line_of(const Program& program, const ThreadsArguments& arguments, const Config& common,
-             int threads) {
+ThreadsLine line_of(const Program& program, const ThreadsArguments& arguments, const Config& common,
+                    int threads) {
   Config config = common;
   config.set("num_envs", std::to_string(arguments.num_envs));
   config.set("threads", std::to_string(threads));
@@ -59,25 +59,25 @@ double env_speed(const RunConfig& run, double seconds) {
   return (alone ? measure_alone(envs, seconds) : measure_in_step(envs, seconds)).per_second();
 }
 
-void measure_envs(std::vector<Line>& lines, const MeasureArguments& arguments) {
+void measure_envs(std::vector<ThreadsLine>& lines, const MeasureArguments& arguments) {
   const Activity measuring("measuring");
   for (int repeat = 0; repeat < arguments.repeats; ++repeat) {
-    for (Line& line : lines) {
+    for (ThreadsLine& line : lines) {
       line.env_steps_per_s.push_back(env_speed(line.run, arguments.seconds));
     }
   }
-  for (Line& line : lines) std::ranges::sort(line.env_steps_per_s);
+  for (ThreadsLine& line : lines) std::ranges::sort(line.env_steps_per_s);
 }
 
 // Of training: what each thread makes, beside what one of the first line makes.
-double efficiency(const std::vector<Line>& lines, const Line& line) {
-  const auto each = [](const Line& l) { return l.median().steps_per_s / l.run.threads; };
+double efficiency(const std::vector<ThreadsLine>& lines, const ThreadsLine& line) {
+  const auto each = [](const ThreadsLine& l) { return l.median().steps_per_s / l.run.threads; };
   return each(line) / each(lines[0]);
 }
 
-void print_json(const std::vector<Line>& lines, const ThreadsArguments& arguments) {
+void print_json(const std::vector<ThreadsLine>& lines, const ThreadsArguments& arguments) {
   Json rows = Json::array();
-  for (const Line& line : lines) {
+  for (const ThreadsLine& line : lines) {
     const TrainingSpeed& median = line.median();
     rows.push_back({{"threads", line.run.threads},
                     {"env_steps_per_s", line.median_env()},
@@ -104,13 +104,13 @@ void print_json(const std::vector<Line>& lines, const ThreadsArguments& argument
   display_data(whole.dump() + "\n");
 }
 
-void print_table(const std::vector<Line>& lines, const ThreadsArguments& arguments) {
+void print_table(const std::vector<ThreadsLine>& lines, const ThreadsArguments& arguments) {
   const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
   const auto times = [](double ratio) { return fmt::format("{:.2f}", ratio); };
   std::vector<std::vector<std::string>> rows = {{"threads", "env steps/s", "speed-up", "training",
                                                  "speed-up", "each", "step", "act", "wait", "learn",
                                                  "apply"}};
-  for (const Line& line : lines) {
+  for (const ThreadsLine& line : lines) {
     const TrainingSpeed& median = line.median();
     const Shares& shares = median.shares;
     rows.push_back({std::to_string(line.run.threads), rate(line.median_env()),
@@ -130,13 +130,13 @@ void bench_threads(const Program& program, ThreadsArguments arguments) {
   if (arguments.threads.empty()) arguments.threads = usual_threads();
   const Config common = load_run_config(program.registry, arguments.env, true, arguments.overrides,
                                         program.algorithms);
-  std::vector<Line> lines;
+  std::vector<ThreadsLine> lines;
   for (const int threads : arguments.threads) {
     lines.push_back(line_of(program, arguments, common, threads));
   }
   measure_envs(lines, arguments.measure);
   std::vector<MeasuredRun*> all(lines.size());
-  std::ranges::transform(lines, all.begin(), [](Line& line) { return &line; });
+  std::ranges::transform(lines, all.begin(), [](ThreadsLine& line) { return &line; });
   measure(all, arguments.measure);
   if (arguments.measure.json) {
     print_json(lines, arguments);

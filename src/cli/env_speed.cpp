@@ -20,14 +20,14 @@ EnvSpeed measure(RandomRun& run, double seconds, int most_steps, const Advance& 
   const Deadline deadline = Deadline::after(seconds);
   int steps = 1;
   do {
-    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    stop_if_interrupted();
     const uint64_t begin = now_ns();
     advance(steps);
-    const double took_s = static_cast<double>(now_ns() - begin) * 1e-9;
+    const double took_s = seconds_since(begin);
     if (took_s * 2 < kLookEvery_s && steps < most_steps) steps *= 2;
   } while (!deadline.passed());
   return {.steps = (run.steps() - before) * static_cast<uint64_t>(run.vec().num_envs()),
-          .wall_s = static_cast<double>(now_ns() - start) * 1e-9,
+          .wall_s = seconds_since(start),
           .cpu_s = run.vec().cpu_seconds() - cpu_before};
 }
 

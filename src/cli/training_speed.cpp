@@ -33,11 +33,11 @@ TrainingSpeed measure_training(Trainer& trainer, double seconds) {
   const Deadline deadline = Deadline::after(seconds);
   double apply_s = 0;
   do {
-    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    stop_if_interrupted();
     trainer.iterate();
     apply_s += trainer.progress().update.apply_s;
   } while (!deadline.passed());
-  const double wall_s = static_cast<double>(now_ns() - start) * 1e-9;
+  const double wall_s = seconds_since(start);
   const auto steps = static_cast<double>(trainer.progress().steps - steps_before);
   const auto updates = static_cast<double>(trainer.progress().updates - updates_before);
   const double own_s = trainer.cpu_seconds() - cpu_before;

@@ -152,7 +152,7 @@ int verify(const Program& program, VerifyArguments& arguments) {
     report.results = sweep(env_of(program.registry, config), config, program.algorithms,
                            arguments.sweep, [&](const SeedResult&) { training.done(++done); });
   }
-  report.wall_s = static_cast<double>(now_ns() - start) * 1e-9;
+  report.wall_s = seconds_since(start);
   play_baselines(env_of(program.registry, config), config, program.algorithms,
                  arguments.sweep.first_seed, report);
   if (arguments.json) {

@@ -30,8 +30,6 @@ constexpr size_t kBar = 12;
 constexpr size_t kNarrow = 60;  // no room for a bar
 constexpr size_t kSpared = 3;   // at the end of the line: the terminal may write ^C there
 
-double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - start) * 1e-9; }
-
 std::string_view rough_time(double seconds, std::array<char, 32>& memory) {
   const double s = std::max(0.0, seconds);
   const auto end = s < 99.5 ? fmt::format_to_n(memory.data(), memory.size(), "{:.0f} s", s)

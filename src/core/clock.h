@@ -8,6 +8,9 @@
 namespace flotilla {
 
 uint64_t now_ns();  // monotonic
+inline double seconds_since(uint64_t start_ns) {
+  return static_cast<double>(now_ns() - start_ns) * 1e-9;
+}
 
 double process_cpu_seconds();           // of this process, all threads
 double process_cpu_seconds(pid_t pid);  // of another one; 0 when it is gone

@@ -238,4 +238,8 @@ void wait_for_interrupted_work(const char* notice) {
 
 bool interrupted() { return g_interrupts.load(std::memory_order_relaxed) > 0; }
 
+void stop_if_interrupted() {
+  if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+}
+
 }  // namespace flotilla

@@ -33,6 +33,7 @@ void require_memory(uint64_t bytes, const std::string& what);
 // running step can finish. A second one, or `grace_s` seconds, end it at once with status 130.
 void install_interrupt_handler(unsigned grace_s);
 bool interrupted();
+void stop_if_interrupted();  // throws Error(kInterrupted)
 
 // For code in a process whose signals are somebody else's, such as an interpreter's: while one of
 // these lives, SIGINT makes interrupted() true, and whoever handled it before still does. The last

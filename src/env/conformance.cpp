@@ -422,7 +422,7 @@ std::vector<CheckResult> check_env(const EnvType& type, const Config& config,
       {"save and load", &Kit::save_and_load}};
   std::vector<CheckResult> results;
   for (const auto& [name, check] : checks) {
-    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    stop_if_interrupted();
     try {
       results.push_back({name, true, (kit.*check)()});
     } catch (const Violation& violation) {

@@ -74,7 +74,7 @@ void LocalVecEnv::finish_request(const Request& request) {
   if (job.prepares) {
     const uint64_t start = now_ns(), waited = pool_.waited_ns();
     stage_->run(group(request.group), bank(0));
-    stage_time_.total_s += static_cast<double>(now_ns() - start) * 1e-9;
+    stage_time_.total_s += seconds_since(start);
     stage_time_.waited_s += static_cast<double>(pool_.waited_ns() - waited) * 1e-9;
     job.prepares = false;
     pool_.finish(start_parts(job));

@@ -31,8 +31,6 @@ double seconds_of(const rusage& usage) {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-double seconds_since(uint64_t ns) { return static_cast<double>(now_ns() - ns) * 1e-9; }
-
 // A program may have been started with SIGCHLD ignored; then the system keeps no exit status, and
 // nobody could tell why a worker ended.
 void keep_exit_statuses() {

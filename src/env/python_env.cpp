@@ -136,7 +136,7 @@ class PythonSource {
  private:
   Json ask(const std::vector<std::string>& settings) const {
     const Ended ended = run_to_end(command(settings, true), kAnswerSeconds);
-    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    stop_if_interrupted();
     const std::optional<Json> json = Json::try_parse(ended.output);
     if (json && json->is_object() && (json->contains("error") || json->contains("env"))) {
       return *json;

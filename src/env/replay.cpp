@@ -14,7 +14,7 @@
 namespace flotilla {
 namespace {
 
-constexpr double kHangSeconds = 10;
+constexpr double kReplayHangSeconds = 10;
 
 void require(bool condition, const std::string& what) {
   if (!condition) throw Error(ErrorCode::kData, "crash bundle: " + what);
@@ -73,7 +73,7 @@ ReplayResult replay(const EnvType& type, const CrashBundle& bundle) {
   ThreadPool alone(1);
   const auto stage = loop->make_stage(alone);
   Lane lane;
-  const Watchdog watchdog({&lane}, type.name, bundle.env, kHangSeconds);
+  const Watchdog watchdog({&lane}, type.name, bundle.env, kReplayHangSeconds);
   std::byte* actions = fields.actions(arena, 0);
   const LoopCall call{.in = arena.view(slots).row(0),
                       .out = arena.view(slots).row(0),

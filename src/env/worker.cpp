@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char* kWorkerFlag = "--flotilla-worker";
 constexpr const char* kDescribeFlag = "--flotilla-describe";
-constexpr double kAnswerSeconds = 60;
+constexpr double kListSeconds = 60;
 constexpr std::chrono::milliseconds kParentCheck(250);
 constexpr const char* kParentsConfig = "the parent's config";
 
@@ -228,19 +228,18 @@ Json ask_for_description(const std::string& env, const std::string& settings,
   require_worker_main();
   std::vector<std::string> command = worker_program();
   command.insert(command.end(), {kDescribeFlag, env, settings});
-  const Ended ended = run_to_end(command, kAnswerSeconds, {std::string(kWorkerVariable) + "=1"});
-  if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+  const Ended ended = run_to_end(command, kListSeconds, {std::string(kWorkerVariable) + "=1"});
+  stop_if_interrupted();
   const std::optional<Json> answer = Json::try_parse(ended.output);
   if (answer && answer->is_object() && answer->contains("env")) return (*answer)["env"];
   if (answer && answer->is_object() && answer->contains("error")) {
     throw Error(static_cast<ErrorCode>((*answer)["status"].get<int64_t>()),
                 (*answer)["error"].text());
   }
-  const std::string how =
-      ended.timed_out ? fmt::format("gave no answer within {} s", kAnswerSeconds)
-      : ended.signal > 0
-          ? fmt::format("was killed by signal {} ({})", ended.signal, signal_name(ended.signal))
-          : fmt::format("exited with status {}", ended.status);
+  const std::string how = ended.timed_out ? fmt::format("gave no answer within {} s", kListSeconds)
+                          : ended.signal > 0 ? fmt::format("was killed by signal {} ({})",
+                                                           ended.signal, signal_name(ended.signal))
+                                             : fmt::format("exited with status {}", ended.status);
   throw Error(ErrorCode::kEnvironment,
               fmt::format("{}the process that looked at it {}", where, how));
 }

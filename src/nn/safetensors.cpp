@@ -27,7 +27,7 @@ static_assert(std::endian::native == std::endian::little, "the data is copied as
 using Limits = SafetensorsLimits;
 
 constexpr size_t kLengthBytes = 8, kAlignment = 8;
-constexpr const char* kMetadata = "__metadata__";
+constexpr const char* kMetadataKey = "__metadata__";
 constexpr DType kTypes[] = {DType::kU8, DType::kF16, DType::kF32, DType::kF64, DType::kI64};
 
 [[noreturn]] void refuse(const std::string& origin, const std::string& what) {
@@ -130,7 +130,7 @@ class HeaderReader final : public JsonEvents {
   bool start_object() override {
     if (place_ == Place::kOutside) {
       place_ = Place::kFile;
-    } else if (place_ == Place::kFile && key_ == kMetadata) {
+    } else if (place_ == Place::kFile && key_ == kMetadataKey) {
       place_ = Place::kMetadata;
     } else if (place_ == Place::kFile) {
       if (entries.size() == Limits::kTensors) {
@@ -218,7 +218,7 @@ class HeaderReader final : public JsonEvents {
 
   // An error in the tensor or the metadata that is open.
   [[noreturn]] void fail(const std::string& what) const {
-    if (place_ == Place::kMetadata) refuse(origin_, std::string(kMetadata) + ": " + what);
+    if (place_ == Place::kMetadata) refuse(origin_, std::string(kMetadataKey) + ": " + what);
     refuse(origin_, fmt::format("tensor {}: {}", in_quotes(entries.back().name), what));
   }
 
@@ -315,7 +315,7 @@ void check_to_encode(const TensorFile& file, const std::vector<const StoredTenso
   std::set<std::string_view> names;
   for (const StoredTensor* tensor : sorted) {
     const std::string name = in_quotes(tensor->name);
-    if (tensor->name == kMetadata || !is_plain_text(tensor->name)) bug(name + " is no name");
+    if (tensor->name == kMetadataKey || !is_plain_text(tensor->name)) bug(name + " is no name");
     if (!names.insert(tensor->name).second) bug("two tensors are called " + name);
     if (tensor->shape.size() > Limits::kRank) {
       bug(fmt::format("tensor {} has {} dimensions", name, tensor->shape.size()));
@@ -350,7 +350,7 @@ std::string encode_safetensors(const TensorFile& file) {
     if (header.size() > 1) header += ',';
     header += quoted(key) + ":" + value;
   };
-  if (!file.metadata.empty()) add(kMetadata, Json(file.metadata).dump());
+  if (!file.metadata.empty()) add(kMetadataKey, Json(file.metadata).dump());
   size_t data_bytes = 0;
   for (const StoredTensor* tensor : sorted) {
     const size_t end = data_bytes + tensor->data.size();

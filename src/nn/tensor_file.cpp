@@ -19,7 +19,7 @@ using Half = __fp16;  // g++ 12 has no other name for it there
 using Half = _Float16;
 #endif
 
-[[noreturn]] void refuse(const std::string& origin, const std::string& what) {
+[[noreturn]] void refuse_bytes(const std::string& origin, const std::string& what) {
   throw Error(ErrorCode::kData, origin + ": " + what);
 }
 
@@ -33,8 +33,8 @@ StoredTensor store_values(std::string name, DType dtype, std::span<const T> valu
 template <class T>
 std::vector<T> values_of(const TensorFile& file, const StoredTensor& tensor, DType dtype) {
   if (tensor.dtype != dtype) {
-    refuse(file.origin, fmt::format("tensor {} is {}, expected {}", in_quotes(tensor.name),
-                                    name_of(tensor.dtype), name_of(dtype)));
+    refuse_bytes(file.origin, fmt::format("tensor {} is {}, expected {}", in_quotes(tensor.name),
+                                          name_of(tensor.dtype), name_of(dtype)));
   }
   std::vector<T> values(tensor.data.size() / sizeof(T));
   if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), values.size() * sizeof(T));
@@ -52,8 +52,8 @@ Tensor to_tensor(const TensorFile& file, const StoredTensor& stored) {
   }
   for (const int64_t extent : stored.shape) {
     if (extent > std::numeric_limits<int>::max()) {
-      refuse(file.origin, fmt::format("tensor {} has an extent of {}, which is too large",
-                                      in_quotes(stored.name), extent));
+      refuse_bytes(file.origin, fmt::format("tensor {} has an extent of {}, which is too large",
+                                            in_quotes(stored.name), extent));
     }
     tensor.shape.push_back(static_cast<int>(extent));
   }
@@ -99,13 +99,13 @@ bool TensorFile::holds(std::string_view name) const {
 
 const StoredTensor& TensorFile::find(std::string_view name) const {
   const auto found = std::ranges::find(tensors, name, &StoredTensor::name);
-  if (found == tensors.end()) refuse(origin, "no tensor " + in_quotes(name));
+  if (found == tensors.end()) refuse_bytes(origin, "no tensor " + in_quotes(name));
   return *found;
 }
 
 const std::string& TensorFile::find_metadata(const std::string& key) const {
   const auto found = metadata.find(key);
-  if (found == metadata.end()) refuse(origin, "no metadata " + in_quotes(key));
+  if (found == metadata.end()) refuse_bytes(origin, "no metadata " + in_quotes(key));
   return found->second;
 }
 

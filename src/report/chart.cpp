@@ -24,8 +24,8 @@ constexpr double kTickGap = 4;  // between a tick's label and the axis
 constexpr double kLabelHeight = 14;
 constexpr double kLegendGap = 4;
 constexpr double kRowGap = 10;
-constexpr double kMargin = 0.05;  // of the data's height, above and below it
-constexpr size_t kColumns = 210;  // that long curves are thinned to
+constexpr double kMargin = 0.05;       // of the data's height, above and below it
+constexpr size_t kCurveColumns = 210;  // that long curves are thinned to
 constexpr size_t kMostWhiskers = 60;
 constexpr const char* kGridColour = "#e4e4e4";
 constexpr const char* kFrameColour = "#666666";
@@ -140,7 +140,7 @@ std::vector<std::vector<svg::Point>> pieces_of(const Curve& curve, const Prepare
 void draw_line(svg::Drawing& drawing, const Series& series, const Prepared& panel,
                const svg::Box& box) {
   const svg::Paint paint = line_paint(series);
-  const Curve line = thinned(ascending(series.curve.x, series.curve.y), kColumns);
+  const Curve line = thinned(ascending(series.curve.x, series.curve.y), kCurveColumns);
   for (const auto& piece : pieces_of(line, panel, box)) {
     if (piece.size() > 1) {
       drawing.polyline(piece, paint);
@@ -155,7 +155,7 @@ Curve band_edge(const Series& series, std::vector<double> values, const Scale& s
   for (double& value : values) {
     if (scale.kind() == Scale::Kind::kLog && value <= 0) value = scale.low();
   }
-  return thinned(ascending(series.curve.x, values), kColumns);
+  return thinned(ascending(series.curve.x, values), kCurveColumns);
 }
 
 // REQUIRES: the edges are missing at the same places.

@@ -23,12 +23,12 @@ std::string times(double value) { return fmt::format("{:.2f}x", value); }
 std::string megabytes(double value) { return fmt::format("{:.0f} MB", value); }
 
 // A column of numbers.
-struct Column {
+struct TableColumn {
   const char* header;
   Number value;
   std::string (*show)(double);
 };
-constexpr std::array<Column, 12> kColumns = {
+constexpr std::array<TableColumn, 12> kAllColumns = {
     {{"envs", &RunFacts::num_envs, plain},
      {"threads", &RunFacts::threads, plain},
      {"workers", &RunFacts::workers, plain},
@@ -52,7 +52,7 @@ std::string eval_cell(const RunFacts& run) {
   return run.eval_ci95 ? mean + " +- " + fixed(*run.eval_ci95) : mean;
 }
 
-std::string cell(const RunFacts& run, const Column& column) {
+std::string cell(const RunFacts& run, const TableColumn& column) {
   if (column.value == &RunFacts::eval_mean) return eval_cell(run);
   const std::optional<double>& value = run.*column.value;
   return value ? column.show(*value) : kUnknown;
@@ -85,7 +85,7 @@ MeanAndDeviation mean_of(const std::vector<RunFacts>& runs, const RunGroup& grou
 
 // "312 k +- 4.1 k"; where a part of the group only has it, "(3 of 5)" behind.
 std::string mean_cell(const std::vector<RunFacts>& runs, const RunGroup& group,
-                      const Column& column) {
+                      const TableColumn& column) {
   const MeanAndDeviation all = mean_of(runs, group, column.value);
   if (all.count == 0) return kUnknown;
   const auto show = column.show == plain && all.deviation > 0 ? short_number : column.show;
@@ -97,34 +97,34 @@ std::string mean_cell(const std::vector<RunFacts>& runs, const RunGroup& group,
   return text;
 }
 
-bool is_shown(const std::vector<RunFacts>& runs, const Column& column) {
+bool is_shown(const std::vector<RunFacts>& runs, const TableColumn& column) {
   if (column.value != &RunFacts::workers) return true;
   return std::ranges::any_of(runs, [](const RunFacts& run) { return run.workers.value_or(0) > 0; });
 }
 
-std::vector<Column> columns_for(const std::vector<RunFacts>& runs) {
-  std::vector<Column> columns;
-  for (const Column& column : kColumns) {
+std::vector<TableColumn> columns_for(const std::vector<RunFacts>& runs) {
+  std::vector<TableColumn> columns;
+  for (const TableColumn& column : kAllColumns) {
     if (is_shown(runs, column)) columns.push_back(column);
   }
   return columns;
 }
 
 std::string table_of(const Comparison& comparison, size_t width) {
-  const std::vector<Column> columns = columns_for(comparison.runs);
+  const std::vector<TableColumn> columns = columns_for(comparison.runs);
   std::vector<std::vector<std::string>> rows = {{"run", "env", "algo", "backend"}};
-  for (const Column& column : columns) rows[0].emplace_back(column.header);
+  for (const TableColumn& column : columns) rows[0].emplace_back(column.header);
   for (const RunFacts& run : comparison.runs) {
     rows.push_back({printable(run.name), text_or_unknown(run.env), text_or_unknown(run.algo),
                     text_or_unknown(run.backend)});
-    for (const Column& column : columns) rows.back().push_back(cell(run, column));
+    for (const TableColumn& column : columns) rows.back().push_back(cell(run, column));
   }
   for (const RunGroup& group : comparison.groups) {
     const RunFacts& first = comparison.runs[group.runs[0]];
     rows.push_back({fmt::format("{}: {}", printable(group.name), group.members()),
                     text_or_unknown(first.env), text_or_unknown(first.algo),
                     text_or_unknown(first.backend)});
-    for (const Column& column : columns) {
+    for (const TableColumn& column : columns) {
       rows.back().push_back(mean_cell(comparison.runs, group, column));
     }
   }

@@ -8,8 +8,6 @@
 namespace flotilla {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 // One column of a thinned curve: indices of points.
 struct Column {
   size_t first, low, high, last;

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <vector>
 
 namespace flotilla {
+
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();  // a gap
 
 struct Curve {
   std::vector<double> x, y;  // of the same size

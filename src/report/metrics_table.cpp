@@ -12,11 +12,11 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/json_events.h"
 #include "flotilla/core/text.h"
+#include "flotilla/report/curve.h"
 
 namespace flotilla {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 using Metric = std::pair<std::string, double>;
 constexpr size_t kMostNames = 2000;
 constexpr size_t kMostValues = size_t{1} << 27;  // a GiB of doubles

@@ -14,7 +14,6 @@
 namespace flotilla {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kMostEnvPanels = 20;
 constexpr const char* kHalfWidth = "_ci95";  // behind the name of a metric
 constexpr size_t kMostBins = 40;             // of the shares of time

@@ -8,10 +8,11 @@
 #include <limits>
 #include <utility>
 
+#include "flotilla/report/curve.h"
+
 namespace flotilla {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 // Far enough from the end of the range of doubles that no sum or difference overflows.
 constexpr double kLargest = 1e300;
 constexpr double kLeastPositive = 1e-300;

@@ -13,14 +13,14 @@
 namespace flotilla {
 namespace {
 
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+[[noreturn]] void refuse_state(const std::string& path, const std::string& why) {
   throw Error(ErrorCode::kData, path + ": " + why);
 }
 
 Json parse(const std::string& text) { return Json::try_parse(text).value_or(nullptr); }
 
 [[noreturn]] void refuse_field(const std::string& path, const char* name) {
-  refuse(path, std::string("the field '") + name + "' is missing or of another type");
+  refuse_state(path, std::string("the field '") + name + "' is missing or of another type");
 }
 
 const Json& field(const Json& json, const char* name, const std::string& path) {
@@ -37,7 +37,8 @@ T field(const Json& json, const char* name, const std::string& path) {
     const bool fits = value.is_number_unsigned()
                           ? std::in_range<T>(value.get<uint64_t>())
                           : value.is_number_integer() && std::in_range<T>(value.get<int64_t>());
-    if (!fits) refuse(path, std::string("the field '") + name + "' is not an integer in range");
+    if (!fits)
+      refuse_state(path, std::string("the field '") + name + "' is not an integer in range");
   }
   try {
     return value.get<T>();
@@ -81,14 +82,14 @@ std::string encode_state(const CheckpointState& state) {
 
 CheckpointState decode_state(const std::string& text, const std::string& path) {
   const Json json = parse(text);
-  if (!json.is_object()) refuse(path, "is not a JSON object");
+  if (!json.is_object()) refuse_state(path, "is not a JSON object");
   const auto format = field<int64_t>(json, "format", path);
   if (format != CheckpointState::kFormat) {
-    refuse(path,
-           fmt::format("has format {}, this program reads {}", format, CheckpointState::kFormat));
+    refuse_state(path, fmt::format("has format {}, this program reads {}", format,
+                                   CheckpointState::kFormat));
   }
   if (field<std::string>(json, "sha256", path) != json_checksum(json)) {
-    refuse(path, "does not match its checksum");
+    refuse_state(path, "does not match its checksum");
   }
   CheckpointState state;
   state.step = field<int64_t>(json, "step", path);
@@ -108,7 +109,7 @@ CheckpointState decode_state(const std::string& text, const std::string& path) {
   try {
     state.run = from_base64(run);
   } catch (const Error& error) {
-    refuse(path, error.what());
+    refuse_state(path, error.what());
   }
   return state;
 }

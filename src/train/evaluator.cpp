@@ -216,7 +216,7 @@ Evaluation Evaluator::play_all(int threads, const PlaySeated& play_seated) {
     throw Error(ErrorCode::kNumeric,
                 "evaluation: the return of an episode of '" + spec_.name + "' is not finite");
   }
-  result.wall_s = static_cast<double>(now_ns() - start) * 1e-9;
+  result.wall_s = seconds_since(start);
   return result;
 }
 

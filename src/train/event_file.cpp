@@ -29,7 +29,7 @@ using namespace protobuf;
 
 static_assert(std::endian::native == std::endian::little, "integers are copied as they are");
 
-constexpr std::string_view kPrefix = "events.out.tfevents.", kSuffix = ".flotilla";
+constexpr std::string_view kFilePrefix = "events.out.tfevents.", kFileSuffix = ".flotilla";
 constexpr std::string_view kVersion = "brain.Event:2";
 constexpr size_t kHeadBytes = 12, kTailBytes = 4;  // of a record, around its data
 constexpr size_t kBufferBytes = size_t{1} << 16;
@@ -139,7 +139,7 @@ std::optional<std::pair<uint64_t, uint64_t>> age_of(std::string_view name) {
     return there;
   };
   uint64_t time = 0, number = 0;
-  if (!take(kPrefix) || !take_number(time) || !take(kSuffix)) return std::nullopt;
+  if (!take(kFilePrefix) || !take_number(time) || !take(kFileSuffix)) return std::nullopt;
   if (!name.empty() && (!take(".") || !take_number(number) || !name.empty())) return std::nullopt;
   return std::pair(time, number);
 }
@@ -200,8 +200,8 @@ EventFile& EventFile::operator=(EventFile&& other) noexcept {
 }
 
 EventFile::Opened EventFile::create(const Directory& directory) {
-  const std::string first =
-      fmt::format("{}{:010}{}", kPrefix, static_cast<int64_t>(seconds_since_1970()), kSuffix);
+  const std::string first = fmt::format("{}{:010}{}", kFilePrefix,
+                                        static_cast<int64_t>(seconds_since_1970()), kFileSuffix);
   std::string name = first;
   for (int number = 2; directory.holds(name); ++number) {
     name = fmt::format("{}.{}", first, number);  // the second run in this second

@@ -9,11 +9,10 @@
 #include "flotilla/core/file.h"
 #include "flotilla/train/checkpoint.h"
 #include "flotilla/train/recipes.h"
+#include "flotilla/train/run_directory.h"
 
 namespace flotilla {
 namespace {
-
-constexpr const char* kConfig = "config.yaml";
 
 // The step that "last", "best" or a number means.
 int64_t find_step(const Checkpoints& checkpoints, const std::string& path,
@@ -39,9 +38,9 @@ int64_t find_step(const Checkpoints& checkpoints, const std::string& path,
 
 // "" where its settings are lost.
 std::string env_of_run(const Directory& run) {
-  if (!run.holds(kConfig)) return "";
+  if (!run.holds(kConfigFile)) return "";
   try {
-    return env_name_in(run.read(kConfig, kLargestConfig), run.path(kConfig));
+    return env_name_in(run.read(kConfigFile, kLargestConfig), run.path(kConfigFile));
   } catch (const Error& error) {
     throw Error(ErrorCode::kData, error.what());
   }

@@ -23,7 +23,6 @@
 namespace flotilla {
 namespace {
 
-constexpr const char* kConfig = "config.yaml";
 constexpr const char* kSummary = "summary.json";
 constexpr const char* kHistory = "history.jsonl";
 constexpr double kLongUpdate = 0.1;  // of the time that a run is given
@@ -31,10 +30,8 @@ constexpr size_t kLargestSummary = size_t{1} << 24U;
 
 // What a run writes; event files have the time in their names.
 const RunDirectory::Names kNames = {
-    kConfig,       kSummary,         "metrics.jsonl",        kHistory,
+    kConfigFile,   kSummary,         "metrics.jsonl",        kHistory,
     "checkpoints", kDefaultCrashDir, "events.out.tfevents.*"};
-
-double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - start) * 1e-9; }
 
 // Keys that say what a run's state looks like, or what its random numbers mean.
 bool is_fixed(const std::string& key) {
@@ -93,8 +90,8 @@ int64_t choose_step(const std::vector<int64_t>& steps, std::optional<int64_t> fr
 Config read_config(const Registry& registry, const Algorithms& algorithms,
                    const RunDirectory& directory) {
   try {
-    return parse_run_config(registry, directory.read(kConfig, kLargestConfig),
-                            directory.file(kConfig), algorithms);
+    return parse_run_config(registry, directory.read(kConfigFile, kLargestConfig),
+                            directory.file(kConfigFile), algorithms);
   } catch (const Error& error) {
     throw Error(ErrorCode::kData, error.what());
   }
@@ -156,7 +153,7 @@ void Run::begin() {
     start_from(find_policy(run_.init, "last"), trainer_->env_spec(), trainer_->policy());
   }
   id_ = new_run_id();
-  directory_.write(kConfig, run_.config.to_yaml());
+  directory_.write(kConfigFile, run_.config.to_yaml());
   record("start");
   metrics_ = std::make_unique<MetricsLog>(directory_.directory(), 0);
   metrics_->write_text("config", "```\n" + run_.config.to_yaml() + "```\n", 0);
@@ -232,7 +229,7 @@ void Run::go_on_from(int64_t step, const CheckpointState& state) {
   checkpoints_.cut(step, id_);
   metrics_ = std::make_unique<MetricsLog>(directory_.directory(), step);
   directory_.directory().remove_file(kSummary);  // of a run with an earlier end
-  if (!changes_.empty()) directory_.write(kConfig, run_.config.to_yaml());
+  if (!changes_.empty()) directory_.write(kConfigFile, run_.config.to_yaml());
   record("resume");
 }
 

@@ -19,8 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kConfig = "config.yaml";
-
 bool matches(const std::string& name, const std::string& pattern) {
   if (!pattern.ends_with('*')) return name == pattern;
   return name.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
@@ -34,7 +32,7 @@ void require_none_of(const RunDirectory::Names& names, const Directory& director
     if (found == there.end()) continue;
     const std::string& path = directory.path();
     throw Error(ErrorCode::kUsage,
-                directory.holds(kConfig)
+                directory.holds(kConfigFile)
                     ? fmt::format("'{}' holds a run already; resume it with --resume {}, or "
                                   "choose another --out",
                                   path, path)
@@ -77,8 +75,8 @@ RunDirectory RunDirectory::make(const std::string& path, const Names& names) {
 RunDirectory RunDirectory::open(const std::string& path) {
   if (!path_exists(path)) throw Error(ErrorCode::kUsage, "there is no run '" + path + "'");
   const Directory directory(path);
-  if (!directory.holds(kConfig)) {
-    throw Error(ErrorCode::kUsage, "'" + path + "' is no run: it has no " + kConfig);
+  if (!directory.holds(kConfigFile)) {
+    throw Error(ErrorCode::kUsage, "'" + path + "' is no run: it has no " + kConfigFile);
   }
   return RunDirectory(directory);
 }

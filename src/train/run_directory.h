@@ -11,6 +11,8 @@
 
 namespace flotilla {
 
+inline constexpr const char* kConfigFile = "config.yaml";
+
 class RunDirectory {
  public:
   // The files that a kind of run writes, which a new one must not find. A '*' at the end stands for

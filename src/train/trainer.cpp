@@ -17,8 +17,6 @@ namespace {
 
 constexpr size_t kRecentEpisodes = 100;
 
-double seconds_since(uint64_t start) { return static_cast<double>(now_ns() - start) * 1e-9; }
-
 // Before any of it is allocated.
 void require_room(size_t rollout_bytes, const AsyncOptions& async) {
   const uint64_t available = available_memory_bytes();
@@ -111,7 +109,7 @@ bool Trainer::finished() const {
 
 void Trainer::train(const UpdateCallback& after) {
   while (!finished()) {
-    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    stop_if_interrupted();
     iterate();
     if (!after(progress_)) return;
   }

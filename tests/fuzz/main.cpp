@@ -224,7 +224,7 @@ int fuzz(const Arguments& arguments) {
     std::exit(read_all(arguments, mutator, *reader, examples.size(), board));
   }
   const std::string wrong = watch(child, board, arguments.limit_s);
-  const double seconds = static_cast<double>(now_ns() - start) * 1e-9;
+  const double seconds = seconds_since(start);
   fmt::print(
       "{}: seed {}, {} accepted, {} refused in {} ways, {:.1f} s; slowest: input {}, {:.1f} "
       "ms\n",

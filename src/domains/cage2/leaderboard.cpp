@@ -96,16 +96,17 @@ std::string whose(const Leaderboard& board) {
   return board.policies == 1 ? "this policy" : fmt::format("mean of {} policies", board.policies);
 }
 
-using Row = std::vector<std::string>;
+using TextRow = std::vector<std::string>;
 
-Row row_of(const std::string& name, double total, const std::array<double, kSettings>& settings) {
-  Row row = {name, fmt::format("{:.2f}", total)};
+TextRow row_of(const std::string& name, double total,
+               const std::array<double, kSettings>& settings) {
+  TextRow row = {name, fmt::format("{:.2f}", total)};
   for (const double each : settings) row.push_back(fmt::format("{:.2f}", each));
   return row;
 }
 
 // Its means, and below them half of their intervals.
-void add_rows(const Leaderboard& board, std::vector<Row>& rows) {
+void add_rows(const Leaderboard& board, std::vector<TextRow>& rows) {
   std::array<double, kSettings> means{}, intervals{};
   for (size_t i = 0; i < kSettings; ++i) {
     means[i] = board.settings[i].mean;
@@ -160,7 +161,7 @@ std::string leaderboard_text(std::span<const Leaderboard> ours, int episodes, si
   std::vector<const Leaderboard*> left;
   for (const Leaderboard& board : ours) left.push_back(&board);
   std::ranges::sort(left, {}, [](const Leaderboard* board) { return board->total.mean; });
-  std::vector<Row> rows = {{"agent", "total"}};
+  std::vector<TextRow> rows = {{"agent", "total"}};
   rows[0].insert(rows[0].end(), std::begin(kSettingNames), std::end(kSettingNames));
   const auto add_better_than = [&](double total) {
     for (; !left.empty() && left.back()->total.mean > total; left.pop_back()) {

@@ -13,11 +13,6 @@ constexpr float kCorner = 0.98F;   // where a box is tested for cells
 constexpr int kFewestParts = 4;    // of a move
 constexpr int kDeepestPush = 5;
 
-int floored(float value) {
-  const int whole = static_cast<int>(value);
-  return whole - static_cast<int>(value < static_cast<float>(whole));
-}
-
 struct Mover {
   float x, y, vx, vy;
   float half_width, half_height;

@@ -9,7 +9,6 @@ namespace {
 
 constexpr int kAgentColumn = 30, kAgentFeet = 35;  // of the view: its left and its lower edge
 
-constexpr int kMostCells = kViewCells + 2;  // that a row of the view may meet
 static_assert(kMostCells <= Grid::kBeyond);
 
 constexpr int kMostLines = 5;  // of a cell

@@ -32,7 +32,6 @@ constexpr Rgb colour_of(int kind, int theme) {
 }
 
 constexpr float kCellMargin = 0.02F;             // by which cells are drawn larger on every side
-constexpr int kMostCells = kViewCells + 2;       // that a row of the view may meet
 constexpr float kFarthest = kViewCells / 2 + 2;  // from the agent: beyond it nothing is seen
 using Strip = std::array<Cell, Grid::kBeyond>;   // cells side by side
 static_assert(kMostCells <= Grid::kBeyond);
@@ -52,11 +51,6 @@ Interval pixels(float from, float length) {
   return {rounded(from), rounded(double{from} + double{length})};
 }
 
-int floored(float value) {
-  const int whole = static_cast<int>(value);
-  return whole - static_cast<int>(value < static_cast<float>(whole));
-}
-
 // A colour, several times: cells are painted by copying the whole brush; what is too much is
 // painted over by the next cell.
 using Brush = std::array<uint8_t, kBrush>;
@@ -71,9 +65,9 @@ Brush brush_of(Rgb colour) {
   return brush;
 }
 
-class Canvas {
+class PlainCanvas {
  public:
-  Canvas(const State& state, ViewSpan view)
+  PlainCanvas(const State& state, ViewSpan view)
       : s_(state),
         view_(view.data()),
         left_(kPixelsPerCell * (state.x - kViewCells / 2.0F)),
@@ -201,7 +195,7 @@ int agent_kind(const State& s) {
   return pose == Pose::kWalking1 ? kWalkingAgent : kWalkingAgent + 1;
 }
 
-void draw_fixtures(const State& s, Canvas& canvas) {
+void draw_fixtures(const State& s, PlainCanvas& canvas) {
   for (size_t i = 0; i < s.level.fixture_count; ++i) {
     const Fixture& fixture = s.level.fixtures[i];
     const bool is_saw = fixture.kind == Fixture::Kind::kSaw;
@@ -211,7 +205,7 @@ void draw_fixtures(const State& s, Canvas& canvas) {
   }
 }
 
-void draw_trails(const State& s, Canvas& canvas) {
+void draw_trails(const State& s, PlainCanvas& canvas) {
   for_trails(s, [&](int age, float x, const Enemy& enemy) {
     if (!canvas.shows(x, enemy.y())) return;
     const TrailSize& size = kTrailSizes[static_cast<size_t>(age)];
@@ -220,7 +214,7 @@ void draw_trails(const State& s, Canvas& canvas) {
   });
 }
 
-void draw_movers(const State& s, Canvas& canvas) {
+void draw_movers(const State& s, PlainCanvas& canvas) {
   canvas.fill(s.x, s.y, kHalf, kAgentHalfHeight, colour_of(agent_kind(s), s.level.agent_theme));
   for (size_t i = 0; i < s.enemy_count; ++i) {
     const Enemy& enemy = s.enemies[i];
@@ -232,7 +226,7 @@ void draw_movers(const State& s, Canvas& canvas) {
 }  // namespace
 
 void draw_monochrome(const State& state, ViewSpan view) {
-  Canvas canvas(state, view);
+  PlainCanvas canvas(state, view);
   canvas.draw_cells();
   draw_fixtures(state, canvas);
   draw_trails(state, canvas);

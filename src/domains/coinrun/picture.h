@@ -8,8 +8,9 @@
 
 namespace flotilla::coinrun {
 
-constexpr int kView = 64;       // pixels of an observation's side
-constexpr int kViewCells = 13;  // cells of it
+constexpr int kView = 64;                   // pixels of an observation's side
+constexpr int kViewCells = 13;              // cells of it
+constexpr int kMostCells = kViewCells + 2;  // that a row of it may meet
 constexpr size_t kRowBytes = 3 * kView;
 constexpr size_t kViewBytes = kView * kRowBytes;
 constexpr float kPixelsPerCell = 64.0F / 13;

@@ -10,6 +10,12 @@
 
 namespace flotilla::coinrun {
 
+// The largest whole number that is not above it; std::floor is a call.
+inline int floored(float value) {
+  const int whole = static_cast<int>(value);
+  return whole - static_cast<int>(value < static_cast<float>(whole));
+}
+
 enum class Mode : uint8_t { kEasy, kHard };
 
 enum class Cell : uint8_t { kSpace, kWallBody, kWallTop, kLavaBody, kLavaTop, kBarrier, kGoal };

@@ -289,7 +289,7 @@ void Search::try_next(const std::function<void(const Trainer&)>& during) {
                     title(domain_, orders_[trained.order]), places, options_.n_envs);
   ComplianceStop stop(options_.stop, options_.n_envs);
   while (!trainer.finished() && !stop.reached()) {
-    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    stop_if_interrupted();
     trainer.iterate();
     for (const Episode& episode : trainer.ended_episodes()) {
       stop.note(episode.env, static_cast<double>(episode.metrics[places.compliance]),

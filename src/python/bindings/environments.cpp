@@ -167,7 +167,7 @@ class Batch {
         for (int g = 0; g < groups(); ++g) vec_->wait(g);
       }
     });
-    return static_cast<double>(now_ns() - begin) * 1e-9;
+    return seconds_since(begin);
   }
 
   std::vector<std::string> failures() {

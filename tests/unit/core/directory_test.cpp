@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kLimit = 1000;
+constexpr size_t kLargestInside = 1000;
 
 class DirectoryTest : public testing::Test {
  protected:
@@ -34,7 +34,7 @@ class DirectoryTest : public testing::Test {
     std::ofstream(root_ / name) << text;
   }
   std::string get(const std::string& name) const {
-    return read_whole_file((root_ / name).string(), kLimit);
+    return read_whole_file((root_ / name).string(), kLargestInside);
   }
   std::string path(const std::string& name) const { return (root_ / name).string(); }
   Directory run() const { return path("run"); }
@@ -44,7 +44,7 @@ class DirectoryTest : public testing::Test {
 
 TEST_F(DirectoryTest, ReadsAndWritesWhatIsInIt) {
   const Directory directory = run();
-  EXPECT_EQ(directory.read("file", kLimit), "inside");
+  EXPECT_EQ(directory.read("file", kLargestInside), "inside");
   directory.write("file", "new");
   directory.write_new("other", "made", true);
   EXPECT_EQ(get("run/file"), "new");
@@ -64,7 +64,7 @@ TEST_F(DirectoryTest, ItsPathMayLeadThroughLinks) {
   fs::create_directory_symlink(root_, root_ / "way");
   fs::create_directory_symlink("way/run", root_ / "link");
   const Directory directory(path("link"));
-  EXPECT_EQ(directory.read("file", kLimit), "inside");
+  EXPECT_EQ(directory.read("file", kLargestInside), "inside");
   EXPECT_TRUE(directory.in_place());
   fs::remove(root_ / "link");
   fs::create_directory_symlink("outside", root_ / "link");
@@ -84,7 +84,7 @@ TEST_F(DirectoryTest, NoLinkInItIsFollowed) {
   const auto why = [this](const char* verb, const char* name) {
     return std::string("cannot ") + verb + " " + path("run/") + name + ": it is a symbolic link";
   };
-  EXPECT_EQ(refusal([&] { directory.read("link", kLimit); }), why("read", "link"));
+  EXPECT_EQ(refusal([&] { directory.read("link", kLargestInside); }), why("read", "link"));
   EXPECT_EQ(refusal([&] { AppendFile(directory, "link"); }), why("write", "link"));
   EXPECT_EQ(refusal([&] { AppendFile(directory, "dangling"); }), why("write", "dangling"));
   EXPECT_EQ(refusal([&] { directory.folder("away"); }), why("read", "away"));
@@ -104,7 +104,7 @@ TEST_F(DirectoryTest, OnlyRegularFilesAreOpened) {
   ASSERT_EQ(::mkfifo(path("run/pipe").c_str(), 0600), 0);
   fs::create_directory(root_ / "run/folder");
   for (const std::string name : {"pipe", "folder"}) {
-    EXPECT_EQ(error_text(ErrorCode::kData, [&] { directory.read(name, kLimit); }),
+    EXPECT_EQ(error_text(ErrorCode::kData, [&] { directory.read(name, kLargestInside); }),
               "cannot read " + path("run/") + name + ": not a regular file");
     EXPECT_EQ(error_text(ErrorCode::kData, [&] { directory.write(name, "x"); }),
               "cannot write " + path("run/") + name + ": not a regular file");
@@ -126,7 +126,7 @@ TEST_F(DirectoryTest, AFileWithOtherNamesIsReplacedButNotChanged) {
 TEST_F(DirectoryTest, ANameIsOneStep) {
   const Directory directory = run();
   for (const std::string name : {"", ".", "..", "../outside/file", "/etc/hostname", "a/b"}) {
-    EXPECT_EQ(error_text(ErrorCode::kInternal, [&] { directory.read(name, kLimit); }),
+    EXPECT_EQ(error_text(ErrorCode::kInternal, [&] { directory.read(name, kLargestInside); }),
               "'" + name + "' is not the name of a file");
     EXPECT_EQ(error_text(ErrorCode::kInternal, [&] { directory.write(name, "x"); }),
               "'" + name + "' is not the name of a file");

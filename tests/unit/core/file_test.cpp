@@ -23,7 +23,7 @@ namespace flotilla::test {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr size_t kLimit = 1u << 20u;
+constexpr size_t kLargestRead = 1u << 20u;
 constexpr uid_t kNobody = 65534;
 
 class Files : public testing::Test {
@@ -55,7 +55,7 @@ class Files : public testing::Test {
     std::ofstream(path, std::ios::binary) << text;
   }
 
-  static std::string read_error(const std::string& path, size_t limit = kLimit) {
+  static std::string read_error(const std::string& path, size_t limit = kLargestRead) {
     return error_text(ErrorCode::kData, [&] { read_whole_file(path, limit); });
   }
 
@@ -95,7 +95,7 @@ TEST_F(Files, WrittenIsRead) {
   for (const std::string& text : {std::string(), std::string("one"), binary}) {
     write_file_atomically(path("a"), text);
     EXPECT_EQ(contents(path("a")), text);
-    EXPECT_EQ(read_whole_file(path("a"), kLimit), text);
+    EXPECT_EQ(read_whole_file(path("a"), kLargestRead), text);
     EXPECT_EQ(names(), Names{"a"});
   }
   EXPECT_EQ(fs::status(path("a")).permissions() & fs::perms::owner_all,
@@ -148,7 +148,7 @@ TEST_F(Files, TheLimitIsTheLastSizeThatIsRead) {
 }
 
 TEST_F(Files, ASizeThatIsNotSaidIsFound) {
-  const std::string status = read_whole_file("/proc/self/status", kLimit);
+  const std::string status = read_whole_file("/proc/self/status", kLargestRead);
   EXPECT_TRUE(status.starts_with("Name:")) << status;
   EXPECT_EQ(status.back(), '\n');
   EXPECT_EQ(read_error("/proc/self/status", 10),
@@ -175,7 +175,7 @@ TEST_F(Files, WhatCannotBeWrittenIsNamedAndLeavesNothing) {
 TEST_F(Files, NamesMayBeAsLongAsTheSystemAllows) {
   const std::string longest(255, 'n');
   write_file_atomically(path(longest), "text");
-  EXPECT_EQ(read_whole_file(path(longest), kLimit), "text");
+  EXPECT_EQ(read_whole_file(path(longest), kLargestRead), "text");
   EXPECT_EQ(write_error(path(longest + "n")),
             "cannot write " + path(longest + "n") + ": File name too long");
   EXPECT_EQ(names(), Names{longest});
@@ -317,7 +317,7 @@ TEST_F(Files, WritersOfOneFileDoNotMix) {
     });
   }
   for (int round = 0; round < 200; ++round) {
-    const std::string seen = read_whole_file(path("a"), kLimit);
+    const std::string seen = read_whole_file(path("a"), kLargestRead);
     EXPECT_EQ(seen, std::string(kBytes, seen.empty() ? '?' : seen[0]));
   }
   for (std::thread& writer : writers) writer.join();

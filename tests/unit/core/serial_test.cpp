@@ -27,7 +27,7 @@ std::vector<std::byte> as_vector(const std::string& text) {
   return {bytes.begin(), bytes.end()};
 }
 
-std::vector<std::byte> sample() {
+std::vector<std::byte> sample_bytes() {
   Writer writer;
   writer.u64("seed", 0x0123456789ABCDEF);
   writer.f64("lr", 2.5e-4);
@@ -59,7 +59,7 @@ std::string error_of(F&& call) {
 }
 
 TEST(Serial, RoundTrip) {
-  const auto buffer = sample();
+  const auto buffer = sample_bytes();
   Reader reader(buffer, "state.bin");
   EXPECT_FALSE(reader.at_end());
   EXPECT_EQ(reader.u64("seed"), 0x0123456789ABCDEFu);
@@ -120,7 +120,7 @@ TEST(Serial, TagTooLongIsABug) {
 }
 
 TEST(Serial, WrongTagOrTypeIsNamed) {
-  const auto buffer = sample();
+  const auto buffer = sample_bytes();
   EXPECT_EQ(error_of([&] { Reader(buffer, "state.bin").bytes("slots"); }),
             "state.bin: expected 'slots' (bytes), found 'seed' (integer)");
   EXPECT_EQ(error_of([&] { Reader(buffer, "state.bin").u64("step"); }),
@@ -166,7 +166,7 @@ TEST(Serial, HugeLengthIsNotBelieved) {
 }
 
 TEST(Serial, EveryPrefixIsRefused) {
-  const auto buffer = sample();
+  const auto buffer = sample_bytes();
   EXPECT_NO_THROW(read_sample(buffer));
   for (size_t size = 0; size < buffer.size(); ++size) {
     // A copy of its own size, so that a sanitizer sees a read behind the end.
@@ -177,7 +177,7 @@ TEST(Serial, EveryPrefixIsRefused) {
 }
 
 TEST(Serial, MutatedBytesOnlyThrowError) {
-  const auto buffer = sample();
+  const auto buffer = sample_bytes();
   Rng rng(1, stream_of(Purpose::kTest, 0));
   int refused = 0;
   constexpr int kBuffers = 20'000;

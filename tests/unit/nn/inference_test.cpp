@@ -60,7 +60,7 @@ void expect_same_actions(const Policy& policy, Inference& inference, Rollout& ro
   }
 }
 
-std::vector<Kernel> fused_kernels() {
+std::vector<Kernel> exact_kernels() {
   std::vector<Kernel> all = every_kernel();
   std::erase_if(all, [](const Kernel& each) { return each.is_torch(); });
   for (Kernel& each : bf16_kernels()) {
@@ -70,7 +70,7 @@ std::vector<Kernel> fused_kernels() {
 }
 
 class InferenceOnEveryKernel : public OnEveryKernel {};
-INSTANTIATE_TEST_SUITE_P(Fused, InferenceOnEveryKernel, testing::ValuesIn(fused_kernels()),
+INSTANTIATE_TEST_SUITE_P(Fused, InferenceOnEveryKernel, testing::ValuesIn(exact_kernels()),
                          kernel_name);
 
 TEST_P(InferenceOnEveryKernel, ActsAsTheEngineToTheBit) {

@@ -4,19 +4,12 @@
 
 #include "flotilla/core/error.h"
 #include "support/error_text.h"
+#include "unit/nn/cartpole_network.h"
 
 namespace flotilla {
 namespace {
 
 using test::error_text;
-
-NetworkSpec sample() {
-  NetworkSpec spec;
-  spec.inputs = 4;
-  spec.hidden = {64, 64};
-  spec.action = ActionSpace::discrete(2);
-  return spec;
-}
 
 std::string error_of(const NetworkSpec& spec, const std::string& kind, const std::string& device) {
   PolicyOptions options;
@@ -26,24 +19,24 @@ std::string error_of(const NetworkSpec& spec, const std::string& kind, const std
 }
 
 TEST(MakePolicy, AutoTakesTheFusedKernels) {
-  ASSERT_EQ(fused_refusal(sample()), "");
-  EXPECT_TRUE(make_policy(sample(), {})->implementation().name.starts_with("fused"));
+  ASSERT_EQ(fused_refusal(cartpole_network()), "");
+  EXPECT_TRUE(make_policy(cartpole_network(), {})->implementation().name.starts_with("fused"));
 }
 
 TEST(MakePolicy, UnknownWordsAreNamed) {
-  EXPECT_EQ(error_of(sample(), "fusd", "cpu"),
+  EXPECT_EQ(error_of(cartpole_network(), "fusd", "cpu"),
             "policy: expected one of auto, fused, torch, got 'fusd'; did you mean 'fused'?");
-  EXPECT_EQ(error_of(sample(), "auto", "gpu"),
+  EXPECT_EQ(error_of(cartpole_network(), "auto", "gpu"),
             "device: expected one of cpu, cuda, got 'gpu'; did you mean 'cpu'?");
 }
 
 TEST(MakePolicy, FusedRunsOnTheCpu) {
-  EXPECT_EQ(error_of(sample(), "fused", "cuda"),
+  EXPECT_EQ(error_of(cartpole_network(), "fused", "cuda"),
             "the fused kernels run on the cpu, not on cuda; use policy=torch");
 }
 
 TEST(MakePolicy, Bf16IsForTheFusedKernels) {
-  NetworkSpec spec = sample();
+  NetworkSpec spec = cartpole_network();
   spec.precision = Precision::kBf16;
   const std::string kernel = make_policy(spec, {})->implementation().name;
   EXPECT_TRUE(kernel.starts_with("fused ") && kernel.ends_with(" bf16")) << kernel;
@@ -54,7 +47,7 @@ TEST(MakePolicy, Bf16IsForTheFusedKernels) {
 }
 
 TEST(MakePolicy, FusedSaysWhatItCannotDo) {
-  NetworkSpec spec = sample();
+  NetworkSpec spec = cartpole_network();
   spec.hidden = {1024};
   const std::string why = fused_refusal(spec);
   ASSERT_NE(why, "");

@@ -4,23 +4,16 @@
 
 #include "flotilla/core/error.h"
 #include "support/error_text.h"
+#include "unit/nn/cartpole_network.h"
 
 namespace flotilla {
 namespace {
 
 using test::error_text;
 
-NetworkSpec sample() {
-  NetworkSpec spec;
-  spec.inputs = 4;
-  spec.hidden = {64, 64};
-  spec.action = ActionSpace::discrete(2);
-  return spec;
-}
-
 EnvSpec sample_env() {
   EnvSpec env;
-  env.name = "sample";
+  env.name = "cartpole_network";
   env.obs = ObsSpace::uint8({3, 5});
   env.action = ActionSpace::multi_discrete({3, 4});
   env.has_mask = true;
@@ -36,7 +29,7 @@ NetworkSpec from(const std::vector<std::string>& overrides, const EnvSpec& env =
 }
 
 TEST(Network, OutputsOfEveryKindOfAction) {
-  NetworkSpec spec = sample();
+  NetworkSpec spec = cartpole_network();
   EXPECT_EQ(spec.outputs(), 2);
   spec.action = ActionSpace::multi_discrete({3, 4});
   EXPECT_EQ(spec.outputs(), 7);
@@ -46,14 +39,14 @@ TEST(Network, OutputsOfEveryKindOfAction) {
 
 TEST(Network, MacsOfSeparateNetworks) {
   // actor 4*64 + 64*64 + 64*2 = 4480, critic 4*64 + 64*64 + 64*1 = 4416
-  EXPECT_EQ(sample().forward_macs(), 8896);
+  EXPECT_EQ(cartpole_network().forward_macs(), 8896);
   // forward and the gradients of the weights: 2 * 8896; of the inputs of all layers but the first
   // of each: 64*64 + 64*2 + 64*64 + 64*1 = 8384
-  EXPECT_EQ(sample().learn_macs(), 2 * 8896 + 8384);
+  EXPECT_EQ(cartpole_network().learn_macs(), 2 * 8896 + 8384);
 }
 
 TEST(Network, MacsOfASharedNetwork) {
-  NetworkSpec spec = sample();
+  NetworkSpec spec = cartpole_network();
   spec.shared = true;
   EXPECT_EQ(spec.forward_macs(), 4 * 64 + 64 * 64 + 64 * (2 + 1));
   EXPECT_EQ(spec.learn_macs(), 2 * 4544 + 64 * 64 + 64 * (2 + 1));
@@ -117,7 +110,7 @@ TEST(Network, BadWidthsNameTheKey) {
 
 TEST(Network, OnlyABoxIsSquashed) {
   EXPECT_EQ(error_text(ErrorCode::kUsage, [] { from({"net.squash=true"}); }),
-            "net.squash: only continuous actions can be squashed, those of 'sample' are "
+            "net.squash: only continuous actions can be squashed, those of 'cartpole_network' are "
             "MultiDiscrete(3, 4)");
 }
 
@@ -127,7 +120,7 @@ TEST(Network, ABoxWithoutWidthIsNotSquashed) {
   env.action = ActionSpace::box({-1, 2}, {1, 2});
   EXPECT_EQ(from({}, env).outputs(), 2);
   EXPECT_EQ(error_text(ErrorCode::kUsage, [&] { from({"net.squash=true"}, env); }),
-            "net.squash: the bounds of action 1 of 'sample' are equal");
+            "net.squash: the bounds of action 1 of 'cartpole_network' are equal");
 }
 
 TEST(Network, LogStdHasARange) {

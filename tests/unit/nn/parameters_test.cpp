@@ -13,7 +13,7 @@ namespace {
 
 using test::error_text;
 
-NetworkSpec sample() {
+NetworkSpec two_layers() {
   NetworkSpec spec;
   spec.inputs = 4;
   spec.hidden = {8, 6};
@@ -55,7 +55,7 @@ TEST(Parameters, NamesAndShapesOfSeparateNetworks) {
       {"actor.1.weight", {6, 8}},  {"actor.2.bias", {3}},       {"actor.2.weight", {3, 6}},
       {"critic.0.bias", {8}},      {"critic.0.weight", {8, 4}}, {"critic.1.bias", {6}},
       {"critic.1.weight", {6, 8}}, {"critic.2.bias", {1}},      {"critic.2.weight", {1, 6}}};
-  const Tensors tensors = make_parameters(sample());
+  const Tensors tensors = make_parameters(two_layers());
   EXPECT_EQ(shapes(tensors), expected);
   for (const Tensor& tensor : tensors) {
     size_t elements = 1;
@@ -65,7 +65,7 @@ TEST(Parameters, NamesAndShapesOfSeparateNetworks) {
 }
 
 TEST(Parameters, NamesAndShapesOfASharedNetworkWithABox) {
-  NetworkSpec spec = sample();
+  NetworkSpec spec = two_layers();
   spec.shared = true;
   spec.action = ActionSpace::box({-1, -1}, {1, 1});
   const Shapes expected = {
@@ -76,7 +76,7 @@ TEST(Parameters, NamesAndShapesOfASharedNetworkWithABox) {
 }
 
 TEST(Parameters, TenLayersAreStillInTheOrderOfTheirNames) {
-  NetworkSpec spec = sample();
+  NetworkSpec spec = two_layers();
   spec.hidden.assign(11, 2);
   const Tensors tensors = make_parameters(spec);
   EXPECT_EQ(tensors.size(), 2u * 2u * 12u);
@@ -107,7 +107,7 @@ TEST(Parameters, OrthogonalInit) {
 }
 
 TEST(Parameters, OrthogonalInitOfASharedNetwork) {
-  NetworkSpec spec = sample();
+  NetworkSpec spec = two_layers();
   spec.shared = true;
   spec.hidden = {32};
   const Tensors tensors = initial_parameters(spec, 1);
@@ -118,7 +118,7 @@ TEST(Parameters, OrthogonalInitOfASharedNetwork) {
 
 TEST(Parameters, OrthogonalMatricesPointEverywhere) {
   // Of the rotations of the plane both kinds are drawn, with and without reflection.
-  NetworkSpec spec = sample();
+  NetworkSpec spec = two_layers();
   spec.inputs = 2;
   spec.hidden = {2};
   int reflections = 0;
@@ -132,7 +132,7 @@ TEST(Parameters, OrthogonalMatricesPointEverywhere) {
 }
 
 TEST(Parameters, DefaultInitIsUniform) {
-  NetworkSpec spec = sample();
+  NetworkSpec spec = two_layers();
   spec.inputs = 100;
   spec.hidden = {400, 25};
   spec.init = Init::kDefault;
@@ -159,7 +159,7 @@ TEST(Parameters, DefaultInitIsUniform) {
 
 TEST(Parameters, LogStdIsTheSpecs) {
   for (const Init init : {Init::kOrthogonal, Init::kDefault}) {
-    NetworkSpec spec = sample();
+    NetworkSpec spec = two_layers();
     spec.init = init;
     spec.action = ActionSpace::box({-1, -1}, {1, 1});
     spec.log_std = -0.5;
@@ -170,7 +170,7 @@ TEST(Parameters, LogStdIsTheSpecs) {
 
 TEST(Parameters, InitDependsOnTheSeedAlone) {
   for (const Init init : {Init::kOrthogonal, Init::kDefault}) {
-    NetworkSpec spec = sample();
+    NetworkSpec spec = two_layers();
     spec.init = init;
     EXPECT_EQ(sha256(initial_parameters(spec, 5)), sha256(initial_parameters(spec, 5)));
     EXPECT_NE(sha256(initial_parameters(spec, 5)), sha256(initial_parameters(spec, 6)));
@@ -181,7 +181,7 @@ TEST(Parameters, InitDependsOnTheSeedAlone) {
 }
 
 TEST(Parameters, HashSeesEveryBitButNotTheOrder) {
-  Tensors tensors = initial_parameters(sample(), 1);
+  Tensors tensors = initial_parameters(two_layers(), 1);
   const std::string before = sha256(tensors);
   float& x = tensors.back().data.back();
   const float kept = x;
@@ -200,7 +200,7 @@ TEST(Parameters, HashOfKnownBytes) {
 }
 
 TEST(Parameters, FindTensor) {
-  Tensors tensors = make_parameters(sample());
+  Tensors tensors = make_parameters(two_layers());
   find_tensor(tensors, "actor.0.bias").data[2] = 4;
   EXPECT_EQ(find_tensor(std::as_const(tensors), "actor.0.bias").data[2], 4);
   EXPECT_EQ(error_text(ErrorCode::kData, [&] { find_tensor(tensors, "actor.9.bias"); }),
@@ -208,7 +208,7 @@ TEST(Parameters, FindTensor) {
 }
 
 TEST(Parameters, DifferentShapesAreNamed) {
-  const Tensors expected = make_parameters(sample());
+  const Tensors expected = make_parameters(two_layers());
   const auto error = [&](const Tensors& given) {
     return error_text(ErrorCode::kData, [&] { require_same_shapes(expected, given); });
   };

@@ -12,9 +12,6 @@
 namespace flotilla::test {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 Figure one_panel(std::vector<Series> series, Axis y = {}) {
   return {.title = "t", .panels = {{.x = {.label = "steps"}, .y = y, .series = std::move(series)}}};
 }
@@ -103,7 +100,7 @@ TEST(Chart, FewEvaluationsHaveWhiskersManyABand) {
 }
 
 TEST(Chart, NoDataIsSaid) {
-  for (const Curve& curve : {Curve{}, line({kNaN, kNaN}), line({kInfinity})}) {
+  for (const Curve& curve : {Curve{}, line({kNaN, kNaN}), line({HUGE_VAL})}) {
     EXPECT_EQ(count(render_svg(one_panel({{.curve = curve}})), ">no data<"), 1u);
   }
   EXPECT_EQ(count(render_svg(one_panel({})), ">no data<"), 1u);
@@ -115,7 +112,7 @@ TEST(Chart, NoDataIsSaid) {
 
 TEST(Chart, NumbersOfAnySizeStayOnThePaper) {
   const std::vector<std::vector<double>> cases = {{1e308, -1e308, 0},
-                                                  {kInfinity, 1, -kInfinity},
+                                                  {HUGE_VAL, 1, -HUGE_VAL},
                                                   {5e-324, 0, 1e-310},
                                                   {-1e9, -1e9 - 1e-4},
                                                   {1e15, 1e15 + 1, 0.5},

@@ -10,7 +10,6 @@
 namespace flotilla::test {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 using Numbers = std::vector<double>;
 
 // Equal, and missing at the same places.

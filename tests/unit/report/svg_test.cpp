@@ -1,6 +1,8 @@
 #include "flotilla/report/svg.h"
+#include "flotilla/report/curve.h"
 
 #include <gtest/gtest.h>
+#include <cmath>
 
 #include <limits>
 #include <string>
@@ -9,9 +11,6 @@
 
 namespace flotilla::test {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(Svg, EmptyDrawing) {
   EXPECT_EQ(svg::Drawing(100, 50.5, "a < b").str(),
@@ -70,7 +69,7 @@ TEST(Svg, AGroupHasItsToolTip) {
 
 TEST(Svg, NumbersThatCannotBeWritten) {
   svg::Drawing drawing(10, 10);
-  drawing.line({kNaN, kInfinity}, {-kInfinity, 1e300}, {});
+  drawing.line({kNaN, HUGE_VAL}, {-HUGE_VAL, 1e300}, {});
   drawing.rect({0, 0, -5, kNaN}, {});
   EXPECT_NE(drawing.str().find("<line x1=\"0\" y1=\"1000000\" x2=\"-1000000\" y2=\"1000000\""),
             std::string::npos);

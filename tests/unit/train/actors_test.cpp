@@ -14,16 +14,12 @@
 #include "support/batch.h"
 #include "support/build.h"
 #include "support/error_text.h"
+#include "unit/train/run_config.h"
 
 namespace flotilla::test {
 namespace {
 
 using Overrides = std::vector<std::string>;
-
-RunConfig run_config(const std::string& env, const Overrides& overrides) {
-  const Config config = load_run_config(registry(), env, true, overrides);
-  return RunConfig(env_of(registry(), config), config);
-}
 
 Overrides with(Overrides all, const Overrides& more) {
   all.insert(all.end(), more.begin(), more.end());

@@ -5,17 +5,17 @@
 #include "flotilla/train/trainer.h"
 #include "support/batch.h"
 #include "support/error_text.h"
+#include "unit/train/run_config.h"
 
 namespace flotilla::test {
 namespace {
 
-RunConfig run_config(std::vector<std::string> overrides) {
+RunConfig advised_run(std::vector<std::string> overrides) {
   for (const char* each : {"num_envs=12", "horizon=16", "steps=960", "net.hidden=16",
                            "ppo.minibatches=2", "ppo.epochs=2", "eval.episodes=30"}) {
     overrides.emplace_back(each);
   }
-  const Config config = load_run_config(registry(), "test_advised", true, overrides);
-  return RunConfig(env_of(registry(), config), config);
+  return run_config("test_advised", overrides);
 }
 
 TEST(Advice, ThePolicyKeepsToItAndLearns) {
@@ -25,7 +25,7 @@ TEST(Advice, ThePolicyKeepsToItAndLearns) {
                                              {"backend=threads", "threads=3", "groups=2"},
                                              {"backend=processes", "workers=2", "groups=2"}}) {
     SCOPED_TRACE(layout[0]);
-    Trainer trainer(run_config(layout));
+    Trainer trainer(advised_run(layout));
     trainer.train([&](const Progress& progress) {
       EXPECT_EQ(progress.update.first_ratio_error, 0);
       if (progress.ended.count == 0) return;
@@ -40,7 +40,7 @@ TEST(Advice, ThePolicyKeepsToItAndLearns) {
 }
 
 TEST(Advice, WithoutALegalChoiceIsRefused) {
-  Trainer trainer(run_config({"env.defect=clash"}));
+  Trainer trainer(advised_run({"env.defect=clash"}));
   EXPECT_EQ(error_text(ErrorCode::kEnvironment, [&] { trainer.iterate(); }),
             "env 0 of 'test_advised': no choice is legal at step 0");
 }

@@ -108,19 +108,19 @@ const Algorithms& algorithms() {
 
 // ---- what a user of it sees ---------------------------------------------------------------------
 
-Config config_of(std::vector<std::string> more) {
+Config reinforce_config(std::vector<std::string> more) {
   more.insert(more.begin(), {"algo=reinforce", "num_envs=32", "horizon=256", "net.hidden=32",
                              "eval.episodes=50"});
   return load_run_config(registry(), "cartpole", true, more, algorithms());
 }
 
-RunConfig run_of(const std::vector<std::string>& more) {
-  return {registry().find("cartpole"), config_of(more), algorithms()};
+RunConfig reinforce_run(const std::vector<std::string>& more) {
+  return {registry().find("cartpole"), reinforce_config(more), algorithms()};
 }
 
 TEST(OwnAlgorithm, LearnsCartPole) {
   for (int seed = 0; seed < (kSanitized ? 1 : 5); ++seed) {
-    Trainer trainer(run_of({"steps=1200000", "seed=" + std::to_string(seed)}));
+    Trainer trainer(reinforce_run({"steps=1200000", "seed=" + std::to_string(seed)}));
     trainer.train();
     EXPECT_GE(trainer.evaluate().mean, 195) << "seed " << seed;
   }
@@ -129,10 +129,10 @@ TEST(OwnAlgorithm, LearnsCartPole) {
 TEST(OwnAlgorithm, GoesOnToTheBit) {
   const std::filesystem::path place = std::filesystem::path(testing::TempDir()) / "reinforce";
   std::filesystem::remove_all(place);
-  Trainer undisturbed(run_of({"steps=81920"}));
+  Trainer undisturbed(reinforce_run({"steps=81920"}));
   undisturbed.train();
   {
-    flotilla::Run run(run_of({"steps=40960"}), place);
+    flotilla::Run run(reinforce_run({"steps=40960"}), place);
     run.train();
   }
   const auto resumed = flotilla::Run::resume(
@@ -145,9 +145,10 @@ TEST(OwnAlgorithm, GoesOnToTheBit) {
 }
 
 TEST(OwnAlgorithm, HasItsSectionAndNoOther) {
-  EXPECT_EQ(config_of({"reinforce.lr=0.25"}).get_number("reinforce.lr"), 0.25);
+  EXPECT_EQ(reinforce_config({"reinforce.lr=0.25"}).get_number("reinforce.lr"), 0.25);
   const auto refusal = [](const auto& function) { return error_text(ErrorCode::kUsage, function); };
-  EXPECT_EQ(refusal([] { config_of({"ppo.epochs=3"}); }).substr(0, 24), "unknown key 'ppo.epochs'");
+  EXPECT_EQ(refusal([] { reinforce_config({"ppo.epochs=3"}); }).substr(0, 24),
+            "unknown key 'ppo.epochs'");
   EXPECT_EQ(refusal([] {
               load_run_config(registry(), "cartpole", true, {"reinforce.lr=1"}, algorithms());
             }).substr(0, 26),
@@ -157,7 +158,8 @@ TEST(OwnAlgorithm, HasItsSectionAndNoOther) {
           [] { load_run_config(registry(), "cartpole", true, {"algo=reinforced"}, algorithms()); }),
       "algo: expected one of ppo, appo, impala, a3c, reinforce, got 'reinforced'; did you mean "
       "'reinforce'?");
-  EXPECT_EQ(refusal([] { run_of({"net.shared=true"}); }), "reinforce trains the actor alone");
+  EXPECT_EQ(refusal([] { reinforce_run({"net.shared=true"}); }),
+            "reinforce trains the actor alone");
   EXPECT_EQ(refusal([] { load_run_config(registry(), "cartpole", true, {"algo=reinforce"}); }),
             "algo: expected one of ppo, appo, impala, a3c, got 'reinforce'");
 }

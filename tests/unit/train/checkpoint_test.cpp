@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-RunConfig run_of(const std::string& env, std::vector<std::string> more = {}) {
+RunConfig saved_run(const std::string& env, std::vector<std::string> more = {}) {
   std::vector<std::string> all = {"num_envs=6",
                                   "horizon=8",
                                   "steps=480",
@@ -45,7 +45,7 @@ void write(const std::string& path, const std::string& bytes) {
 
 class CheckpointTest : public testing::Test {
  protected:
-  CheckpointTest() : run_(run_of("cartpole")), checkpoints_(Directory::make(root())) {}
+  CheckpointTest() : run_(saved_run("cartpole")), checkpoints_(Directory::make(root())) {}
   ~CheckpointTest() override { fs::remove_all(root()); }
 
   static std::string root() {
@@ -116,12 +116,12 @@ TEST_F(CheckpointTest, EveryAlteredByteIsNoticed) {
 
 TEST_F(CheckpointTest, ForeignOnesAreRefusedByName) {
   make(1);
-  EXPECT_NE(refusal(run_of("pendulum"), 48).find("is of 'cartpole', this run is of 'pendulum'"),
+  EXPECT_NE(refusal(saved_run("pendulum"), 48).find("is of 'cartpole', this run is of 'pendulum'"),
             std::string::npos);
-  EXPECT_NE(refusal(run_of("cartpole", {"env.time_limit=77"}), 48)
+  EXPECT_NE(refusal(saved_run("cartpole", {"env.time_limit=77"}), 48)
                 .find("with other observations, actions or limits"),
             std::string::npos);
-  EXPECT_NE(refusal(run_of("cartpole", {"net.hidden=9"}), 48).find("actor.0.bias"),
+  EXPECT_NE(refusal(saved_run("cartpole", {"net.hidden=9"}), 48).find("actor.0.bias"),
             std::string::npos);
   const std::string path = checkpoints_.path(48) + "/state.json";
   std::string text = read(path);

@@ -243,7 +243,7 @@ const PolicyFactory kFactory = [](const NetworkSpec& spec, const PolicyOptions&)
   return std::make_unique<LinearPolicy>(spec);
 };
 
-RunConfig run_of(const std::vector<std::string>& overrides) {
+RunConfig own_run(const std::vector<std::string>& overrides) {
   std::vector<std::string> all = {"num_envs=16", "horizon=64",  "backend=threads",
                                   "threads=2",   "ppo.lr=0.02", "ppo.minibatches=4"};
   all.insert(all.end(), overrides.begin(), overrides.end());
@@ -261,7 +261,7 @@ class OwnPolicy : public testing::Test {
 };
 
 TEST_F(OwnPolicy, Learns) {
-  Trainer trainer(run_of({"steps=60000"}));
+  Trainer trainer(own_run({"steps=60000"}));
   EXPECT_EQ(trainer.policy().implementation().kind, "linear");
   trainer.train();
   EXPECT_GT(trainer.progress().return_mean, 100);
@@ -271,7 +271,7 @@ TEST_F(OwnPolicy, Learns) {
 }
 
 TEST_F(OwnPolicy, ActsForAllEnvsInOneCall) {
-  Trainer trainer(run_of({"backend=serial", "threads=1"}));
+  Trainer trainer(own_run({"backend=serial", "threads=1"}));
   trainer.iterate();
   const auto& policy = dynamic_cast<const LinearPolicy&>(trainer.policy());
   EXPECT_EQ(policy.acted, 16 * 64);
@@ -279,10 +279,10 @@ TEST_F(OwnPolicy, ActsForAllEnvsInOneCall) {
 }
 
 TEST_F(OwnPolicy, IsSavedAndResumed) {
-  Trainer whole(run_of({"steps=8192"}));
+  Trainer whole(own_run({"steps=8192"}));
   whole.train();
   {
-    flotilla::Run run(run_of({"steps=4096"}), path_);
+    flotilla::Run run(own_run({"steps=4096"}), path_);
     run.train();
     const std::string summary = run.finish();
     EXPECT_NE(summary.find(R"("policy": "linear")"), summary.npos) << summary;
@@ -294,7 +294,7 @@ TEST_F(OwnPolicy, IsSavedAndResumed) {
   resumed->finish();  // and with it the last checkpoint is written
   EXPECT_EQ(resumed->trainer().params_sha256(), whole.params_sha256());
 
-  const RunConfig run = run_of({});
+  const RunConfig run = own_run({});
   const PolicyFile file = find_policy(path_, "last");
   const auto policy = make_policy(file, run.spec, {.factory = kFactory});
   EXPECT_EQ(sha256(policy->parameters()), whole.params_sha256());
@@ -305,7 +305,7 @@ TEST_F(OwnPolicy, IsSavedAndResumed) {
 }
 
 TEST_F(OwnPolicy, AFactoryMustMakeOne) {
-  RunConfig run = run_of({});
+  RunConfig run = own_run({});
   run.policy_factory = [](const NetworkSpec&, const PolicyOptions&) { return nullptr; };
   EXPECT_EQ(error_text(ErrorCode::kUsage, [&] { Trainer trainer(run); }),
             "the policy factory made no policy");

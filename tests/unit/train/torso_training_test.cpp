@@ -15,7 +15,7 @@ namespace {
 constexpr int kEnvs = kSanitized ? 3 : 9, kHorizon = kSanitized ? 8 : 24;
 std::string steps_of(int iterations) { return std::to_string(iterations * kEnvs * kHorizon); }
 
-RunConfig run_of(std::vector<std::string> more) {
+RunConfig stripes_run(std::vector<std::string> more) {
   more.insert(more.begin(),
               {"num_envs=" + std::to_string(kEnvs), "horizon=" + std::to_string(kHorizon),
                "net.hidden=16", "ppo.minibatches=2", "policy=fused", "ppo.epochs=2",
@@ -25,7 +25,7 @@ RunConfig run_of(std::vector<std::string> more) {
 }
 
 std::string trained(const std::vector<std::string>& more) {
-  Trainer trainer(run_of(more));
+  Trainer trainer(stripes_run(more));
   trainer.train(nullptr);
   return trainer.params_sha256();
 }
@@ -65,7 +65,7 @@ void expect_going_on(const std::vector<std::string>& settings) {
   {
     std::vector<std::string> half = settings;
     half.push_back("steps=" + steps_of(2));
-    flotilla::Run run(run_of(half), place);
+    flotilla::Run run(stripes_run(half), place);
     run.train();
   }
   const auto resumed = flotilla::Run::resume(

@@ -7,14 +7,10 @@
 #include "flotilla/train/recipes.h"
 #include "support/batch.h"
 #include "support/error_text.h"
+#include "unit/train/run_config.h"
 
 namespace flotilla::test {
 namespace {
-
-RunConfig run_config(const std::string& env, const std::vector<std::string>& overrides) {
-  const Config config = load_run_config(registry(), env, true, overrides);
-  return RunConfig(env_of(registry(), config), config);
-}
 
 std::vector<std::string> small(std::vector<std::string> more = {}) {
   std::vector<std::string> all = {"num_envs=12",      "horizon=16",        "steps=960",

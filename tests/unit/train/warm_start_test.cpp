@@ -9,23 +9,23 @@
 #include "flotilla/train/run.h"
 #include "support/batch.h"
 #include "support/error_text.h"
+#include "unit/train/run_config.h"
 
 namespace flotilla::test {
 namespace {
 
-RunConfig run_of(const std::string& env, const std::vector<std::string>& more) {
+RunConfig short_run(const std::string& env, const std::vector<std::string>& more) {
   std::vector<std::string> settings = {"num_envs=8", "n_steps=16", "eval.episodes=2",
                                        "total_timesteps=1280"};
   settings.insert(settings.end(), more.begin(), more.end());
-  const Config config = load_run_config(registry(), env, true, settings);
-  return RunConfig(env_of(registry(), config), config);
+  return run_config(env, settings);
 }
 
 class WarmStart : public testing::Test {
  protected:
   WarmStart() {
-    flotilla::Run run(run_of("pendulum", {"net.hidden=16,8", "net.activation=relu",
-                                          "normalize_obs=true", "normalize_reward=true"}),
+    flotilla::Run run(short_run("pendulum", {"net.hidden=16,8", "net.activation=relu",
+                                             "normalize_obs=true", "normalize_reward=true"}),
                       first_);
     run.train();
     run.finish();
@@ -40,7 +40,7 @@ class WarmStart : public testing::Test {
   }
   std::string refusal(ErrorCode code, const std::string& env,
                       const std::vector<std::string>& more) {
-    return error_text(code, [&] { flotilla::Run(run_of(env, more), second_); });
+    return error_text(code, [&] { flotilla::Run(short_run(env, more), second_); });
   }
 
   const std::string base_ =
@@ -52,7 +52,7 @@ class WarmStart : public testing::Test {
 
 TEST_F(WarmStart, HasTheWeightsTheNormalisersAndTheNetwork) {
   const RunConfig config =
-      run_of("pendulum", {"init=" + first_, "env.mass=2", "normalize_reward=true"});
+      short_run("pendulum", {"init=" + first_, "env.mass=2", "normalize_reward=true"});
   EXPECT_EQ(config.network.hidden, (std::vector<int>{16, 8}));
   flotilla::Run run(config, second_);
   const Policy& policy = run.trainer().policy();
@@ -69,7 +69,7 @@ TEST_F(WarmStart, HasTheWeightsTheNormalisersAndTheNetwork) {
 TEST_F(WarmStart, ResumesWithoutWhatItStartedFrom) {
   std::string expected;
   {
-    flotilla::Run run(run_of("pendulum", {"init=" + first_}), second_);
+    flotilla::Run run(short_run("pendulum", {"init=" + first_}), second_);
     run.train();
     expected = run.trainer().params_sha256();
   }

@@ -12,12 +12,12 @@
 namespace flotilla::test {
 namespace {
 
-Config config_of(const std::vector<std::string>& settings) {
+Config cartpole_config(const std::vector<std::string>& settings) {
   return load_run_config(registry(), "cartpole", true, settings);
 }
 
 std::string refusal(const std::vector<std::string>& settings) {
-  return error_text(ErrorCode::kUsage, [&] { config_of(settings); });
+  return error_text(ErrorCode::kUsage, [&] { cartpole_config(settings); });
 }
 
 struct Word {
@@ -75,9 +75,10 @@ TEST(Words, MeanTheKeys) {
       {"hidden", "8,8", "net.hidden", "\"8,8\""},
   };
   for (const Word& word : words) {
-    const Config config = config_of({std::string(word.name) + "=" + word.value});
+    const Config config = cartpole_config({std::string(word.name) + "=" + word.value});
     EXPECT_EQ(config.text(word.key), word.text) << word.name;
-    EXPECT_EQ(config.sha256(), config_of({std::string(word.key) + "=" + word.value}).sha256());
+    EXPECT_EQ(config.sha256(),
+              cartpole_config({std::string(word.key) + "=" + word.value}).sha256());
   }
 }
 
@@ -85,7 +86,7 @@ TEST(Words, OfOneKeyExcludeEachOther) {
   EXPECT_EQ(refusal({"n_steps=5", "horizon=6"}),
             "'n_steps' and 'horizon' are the same key: give one");
   EXPECT_EQ(refusal({"ppo.lr=1", "lr=1"}), "'ppo.lr' and 'lr' are the same key: give one");
-  EXPECT_EQ(config_of({"n_steps=5", "n_steps=6"}).get_integer("n_steps"), 6);
+  EXPECT_EQ(cartpole_config({"n_steps=5", "n_steps=6"}).get_integer("n_steps"), 6);
 }
 
 TEST(Words, AreSuggested) {

@@ -51,8 +51,8 @@ double measure(dvrp::Router& router, const Instances& instances, std::vector<dvr
       router.route(std::span(instances).subspan(i, count), std::span(tours).subspan(i, count));
     }
     done += static_cast<double>(instances.size());
-  } while (static_cast<double>(now_ns() - begin) * 1e-9 < seconds);
-  return done / (static_cast<double>(now_ns() - begin) * 1e-9);
+  } while (seconds_since(begin) < seconds);
+  return done / seconds_since(begin);
 }
 
 bool equal(const std::vector<dvrp::Tour>& a, const std::vector<dvrp::Tour>& b) {

@@ -51,8 +51,7 @@ void train(const TrainArguments& arguments) {
   const int64_t begin = training->step();
   const uint64_t begin_ns = now_ns();
   training->run([&](const OracleTraining::Point& point) {
-    const double per_second =
-        static_cast<double>(point.step - begin) / (static_cast<double>(now_ns() - begin_ns) * 1e-9);
+    const double per_second = static_cast<double>(point.step - begin) / seconds_since(begin_ns);
     say(fmt::format(
         "step {}/{}  {} {:.4f}  above the solver: {:.2f} % of 10, {:.2f} % of {} "
         "requests  {} steps/s, {} left\n",
@@ -90,7 +89,7 @@ void add_train(Command& oracle) {
   command.action([arguments] { train(*arguments); });
 }
 
-struct EvalArguments {
+struct OracleEvalArguments {
   std::string data, weights;
   dvrp::ExamOptions exam;
   dvrp::DecodeOptions decode = dvrp::OracleOptions{}.decode;
@@ -138,7 +137,7 @@ Json grade_json(const dvrp::Exam& exam, const dvrp::Grade& grade) {
   return json;
 }
 
-void evaluate(const EvalArguments& arguments) {
+void evaluate_oracle(const OracleEvalArguments& arguments) {
   const dvrp::Data data = dvrp_data_of(arguments.data);
   const dvrp::OracleWeights weights =
       dvrp::read_oracle(dvrp::oracle_path(arguments.weights), data.city);
@@ -180,8 +179,8 @@ void evaluate(const EvalArguments& arguments) {
 
 void add_eval(Command& oracle) {
   Command& command = oracle.add("eval", "compare its routes with those of a solver");
-  auto arguments = std::make_shared<EvalArguments>();
-  EvalArguments& a = *arguments;
+  auto arguments = std::make_shared<OracleEvalArguments>();
+  OracleEvalArguments& a = *arguments;
   command.option("--weights", a.weights, "of the oracle (default: those that come with it)");
   command.option("--data", a.data, kDvrpDataHelp);
   a.referee.add_to(command);
@@ -206,7 +205,7 @@ void add_eval(Command& oracle) {
       .range(0, 1'000'000);
   command.option("--seed", a.exam.seed, "of the instances (default 0)");
   command.flag("--json", a.json, "print one JSON object on stdout");
-  command.action([arguments] { evaluate(*arguments); });
+  command.action([arguments] { evaluate_oracle(*arguments); });
 }
 
 }  // namespace

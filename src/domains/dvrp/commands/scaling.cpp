@@ -70,11 +70,11 @@ Json measured(const RunConfig& run, const ScalingArguments& arguments) {
   std::vector<double> iteration_s, oracle_s, update_s;
   double total = 0;
   while (static_cast<int>(iteration_s.size()) < arguments.iterations || total < kLeastSeconds) {
-    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    stop_if_interrupted();
     const Timing before = trainer.timing();
     const uint64_t start = now_ns();
     trainer.iterate();
-    iteration_s.push_back(static_cast<double>(now_ns() - start) * 1e-9);
+    iteration_s.push_back(seconds_since(start));
     const Timing now = trainer.timing();
     oracle_s.push_back(now.stage_s - before.stage_s);
     update_s.push_back(now.update_s - before.update_s);
@@ -126,7 +126,7 @@ Json in_child(const F& function) {
   ::close(ends[0]);
   if (interrupted()) ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
-  if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+  stop_if_interrupted();
   const Json result = Json::try_parse(text).value_or(Json());
   if (!result.is_object()) throw Error(ErrorCode::kInternal, "the process that measures died");
   if (result.contains("error")) {

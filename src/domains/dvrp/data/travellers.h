@@ -24,6 +24,7 @@ constexpr Shift shift_of(int action) {
   return {.pickup = kShiftMinutes[static_cast<size_t>(3 - action / kShifts)],
           .dropoff = kShiftMinutes[static_cast<size_t>(action % kShifts)]};
 }
+constexpr int minutes_of(int action) { return shift_of(action).pickup + shift_of(action).dropoff; }
 static_assert(shift_of(kNoShift).pickup == 0 && shift_of(kNoShift).dropoff == 0);
 
 enum class Flexibility : uint8_t { kLate, kEarly, kNone, kBoth };

@@ -16,11 +16,10 @@ namespace {
 
 using namespace route_style;
 
-constexpr double kEdge = 8;  // around the figure
 constexpr double kWidth = 820, kMapGap = 14, kMapHeight = 280;
 constexpr double kHeadSize = 10.5, kHeadHeight = 20;
-constexpr double kCaptionHeight = 24, kLegendHeight = 22, kAxisHeight = 16;
-constexpr double kRow = 11.5, kGroupGap = 5;
+constexpr double kCaptionHeight = 24, kLegendHeight = 22;
+constexpr double kDayRow = 11.5, kGroupGap = 5;
 constexpr double kVehicleWidth = 46, kPlacesWidth = 128, kShiftWidth = 104;  // columns
 constexpr const char* kAskedColour = "#d9d9d9";
 constexpr const char* kShiftedRow = "#fff4d6";
@@ -109,7 +108,7 @@ class Windows {
   double height() const {
     const auto used =
         std::ranges::count_if(days_, [](const VehicleDay& day) { return !day.stops.empty(); });
-    return kRow * static_cast<double>(granted_.requests.size()) +
+    return kDayRow * static_cast<double>(granted_.requests.size()) +
            kGroupGap * static_cast<double>(used) + 2;
   }
 
@@ -117,8 +116,8 @@ class Windows {
     for_each_row([&](size_t, const Stop& pickup, double top, bool) { tint(drawing, pickup, top); });
     draw_axis(drawing);
     for_each_row([&](size_t vehicle, const Stop& pickup, double top, bool begins) {
-      if (begins) draw_vehicle(drawing, vehicle, top + kRow / 2);
-      draw_request(drawing, vehicle, pickup, top + kRow / 2);
+      if (begins) draw_vehicle(drawing, vehicle, top + kDayRow / 2);
+      draw_request(drawing, vehicle, pickup, top + kDayRow / 2);
     });
   }
 
@@ -138,7 +137,7 @@ class Windows {
         if (stop.node == 0 || !Instance::is_pickup(stop.node)) continue;
         draw(vehicle, stop, top, begins);
         begins = false;
-        top += kRow;
+        top += kDayRow;
       }
       if (!begins) top += kGroupGap;
     }
@@ -146,7 +145,8 @@ class Windows {
 
   void tint(svg::Drawing& drawing, const Stop& pickup, double top) const {
     if (!is_shifted(asked_.request_at(pickup.node), granted_.request_at(pickup.node))) return;
-    drawing.rect({kEdge + kVehicleWidth, top, kWidth - kVehicleWidth, kRow}, {.fill = kShiftedRow});
+    drawing.rect({kEdge + kVehicleWidth, top, kWidth - kVehicleWidth, kDayRow},
+                 {.fill = kShiftedRow});
   }
 
   void draw_axis(svg::Drawing& drawing) const {
@@ -249,7 +249,7 @@ void draw_window_legend(svg::Drawing& drawing, double x, double y) {
     }
   });
   draw_entry(drawing, x, y, 14, "shifted, by minutes", [&](double at) {
-    drawing.rect({at, y - kRow / 2, 14, kRow}, {.fill = kShiftedRow});
+    drawing.rect({at, y - kDayRow / 2, 14, kDayRow}, {.fill = kShiftedRow});
   });
 }
 

@@ -14,10 +14,9 @@ namespace {
 
 using namespace route_style;
 
-constexpr double kEdge = 8;  // around the figure
 constexpr double kTitleSize = 11.5, kTitleHeight = 24;
 constexpr double kLeastHeight = 300, kPanelGap = 14;
-constexpr double kAxisHeight = 16, kLegendHeight = 20;
+constexpr double kTimeLegendHeight = 20;
 
 void draw_time_legend(svg::Drawing& drawing, double x, double y) {
   const char* colour = colour_of(0);
@@ -72,12 +71,12 @@ std::string routes_svg(const Data& data, const Instance& instance, const Routes&
       counted(static_cast<int64_t>(tours.size()), "vehicle"), cost_of(instance, routes));
   const double top = kEdge + kTitleHeight, right = kEdge + kMapWidth + kPanelGap;
   const double width = right + kLabelWidth + kTimeWidth + 2 * kEdge;
-  svg::Drawing drawing(width, top + height + kAxisHeight + kLegendHeight + kEdge, title);
+  svg::Drawing drawing(width, top + height + kAxisHeight + kTimeLegendHeight + kEdge, title);
   drawing.text({width / 2, kEdge + kTitleSize}, title,
                {.size = kTitleSize, .anchor = svg::Anchor::kMiddle, .bold = true});
   draw_route_map(drawing, instance, tours, {kEdge, top, kMapWidth, height});
   draw_timetable(drawing, data, instance, tours, {right, top}, height);
-  const double legend = top + height + kAxisHeight + kLegendHeight / 2;
+  const double legend = top + height + kAxisHeight + kTimeLegendHeight / 2;
   draw_map_legend(drawing, kEdge, legend);
   draw_time_legend(drawing, right + 20, legend);
   return drawing.str();

@@ -10,7 +10,8 @@
 
 namespace flotilla::dvrp::route_style {
 
-constexpr double kTextSize = 8, kSmallSize = 7;
+constexpr double kEdge = 8;  // around a figure
+constexpr double kTextSize = 8, kSmallSize = 7, kAxisHeight = 16;
 constexpr double kMapWidth = 330, kLabelWidth = 118, kTimeWidth = 352;
 constexpr double kBar = 3.6;  // height of a window
 

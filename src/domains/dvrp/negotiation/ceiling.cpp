@@ -75,8 +75,6 @@ void take(Ceiling& ceiling, const Offers& offers, Solution found) {
   ceiling.solution = std::move(found);
 }
 
-int minutes_of(int action) { return shift_of(action).pickup + shift_of(action).dropoff; }
-
 // Gives a request the smallest shift that the routes can do with, if that is a smaller one.
 bool ask_less(Ceiling& ceiling, const Offers& offers, size_t customer) {
   Request& granted = ceiling.granted.requests[customer];

@@ -20,8 +20,6 @@ int32_t one_of(std::span<const uint8_t> mask, Rng& rng) {
   return open[rng.below(static_cast<uint32_t>(open.size()))];
 }
 
-int minutes_of(int action) { return shift_of(action).pickup + shift_of(action).dropoff; }
-
 // `saved`: by action, what it saves against no shift, as the observation `detours` ends.
 int32_t least_detour(std::span<const float> saved, std::span<const uint8_t> mask) {
   constexpr float kNoGain = 1e-3F;  // half hours: what may be rounding

@@ -87,7 +87,7 @@ std::vector<Day> best_days(const std::vector<Day>& days, const Travellers& trave
     for (const uint8_t action : ceiling.actions) best[i].shifts += action != kNoShift;
     best[i].shifted = best[i].shifts;
   });
-  if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+  stop_if_interrupted();
   return best;
 }
 

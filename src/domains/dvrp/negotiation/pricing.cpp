@@ -8,7 +8,7 @@ namespace flotilla::dvrp {
 namespace {
 
 using State = Negotiation::State;
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoPrice = std::numeric_limits<double>::quiet_NaN();
 
 class Pricing final : public Stage<State> {
  public:
@@ -47,7 +47,7 @@ class Pricing final : public Stage<State> {
   };
 
   void order(State& s) {
-    s.prices = {.agent = kNone, .baseline = kNone, .plain = kNone};
+    s.prices = {.agent = kNoPrice, .baseline = kNoPrice, .plain = kNoPrice};
     orders_.push_back({&s, Shifts::kAll, &s.prices.agent});
     if (env_.wants_baseline(s)) orders_.push_back({&s, Shifts::kNone, &s.prices.baseline});
     if (env_.wants_plain()) orders_.push_back({&s, Shifts::kAllButLast, &s.prices.plain});

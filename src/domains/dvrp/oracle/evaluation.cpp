@@ -56,7 +56,7 @@ double measure_rate(Router& router, std::span<const Instance> instances) {
   do {
     costs_of(router, instances);
     done += instances.size();
-    seconds = static_cast<double>(now_ns() - begin) * 1e-9;
+    seconds = seconds_since(begin);
   } while (seconds < 1);
   return static_cast<double>(done) / seconds;
 }
@@ -89,7 +89,7 @@ Referee make_solver_referee(int iterations, ThreadPool& pool) {
       Solution found = solve(instances[i], {.iterations = iterations, .seed = seed});
       tours[i] = {.routes = std::move(found.routes), .cost = found.cost};
     });
-    if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+    stop_if_interrupted();
     return tours;
   };
 }

@@ -231,9 +231,7 @@ void OracleTraining::save() {
   directory_.write(kCurves, curves_csv(curve_));
 }
 
-double OracleTraining::wall_s() const {
-  return earlier_s_ + static_cast<double>(now_ns() - begun_ns_) * 1e-9;
-}
+double OracleTraining::wall_s() const { return earlier_s_ + seconds_since(begun_ns_); }
 
 double OracleTraining::rate() const {
   const bool imitation = step_ < options_.imitate;

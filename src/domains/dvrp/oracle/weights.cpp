@@ -16,8 +16,8 @@ namespace flotilla::dvrp {
 namespace {
 
 constexpr const char* kKind = "flotilla dial-a-ride oracle";
-constexpr const char* kFormat = "1";
-constexpr size_t kMaxBytes = size_t{256} << 20u;
+constexpr const char* kWeightFormat = "1";
+constexpr size_t kMaxWeightBytes = size_t{256} << 20u;
 
 Tensor zeros(const std::string& name, std::vector<int> shape) {
   size_t count = 1;
@@ -91,13 +91,13 @@ std::string city_hash(const City& city) {
 std::string encode_oracle(const OracleWeights& weights) {
   TensorFile file;
   for (const Tensor& tensor : weights.tensors) file.tensors.push_back(store_half(tensor));
-  file.metadata = {{"kind", kKind}, {"format", kFormat}, {"city", weights.city}};
+  file.metadata = {{"kind", kKind}, {"format", kWeightFormat}, {"city", weights.city}};
   return encode_safetensors(file);
 }
 
 OracleWeights read_oracle(const std::string& path, const City& city) {
-  const TensorFile file = decode_safetensors(read_whole_file(path, kMaxBytes), path);
-  if (file.find_metadata("kind") != kKind || file.find_metadata("format") != kFormat) {
+  const TensorFile file = decode_safetensors(read_whole_file(path, kMaxWeightBytes), path);
+  if (file.find_metadata("kind") != kKind || file.find_metadata("format") != kWeightFormat) {
     throw Error(ErrorCode::kData, path + ": holds no weights of an oracle that this program reads");
   }
   OracleWeights weights{

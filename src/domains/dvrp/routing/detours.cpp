@@ -6,7 +6,7 @@
 namespace flotilla::dvrp {
 namespace {
 
-constexpr float kNever = std::numeric_limits<float>::infinity();
+constexpr float kNoWay = std::numeric_limits<float>::infinity();
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void Detours::find_times(std::span<Stop> stops) const {
 float Detours::least_in(std::span<const Stop> stops, const Request& request) const {
   const int from = request.origin, to = request.destination;
   const float ride = city_.minutes(from, to);
-  float least = kNever;
+  float least = kNoWay;
   for (size_t i = 0; i + 1 < stops.size(); ++i) {  // the pickup behind stop i
     if (stops[i].load >= kCapacity) continue;
     const float arrival = stops[i].ready + city_.minutes(stops[i].cell, from);

@@ -127,7 +127,7 @@ int64_t Solver::Search::search(const Instance& instance, const SolveOptions& opt
   const uint64_t begin = now_ns();
   int64_t i = 0;
   const auto progress = [&] {
-    return options.seconds > 0 ? static_cast<double>(now_ns() - begin) * 1e-9 / options.seconds
+    return options.seconds > 0 ? seconds_since(begin) / options.seconds
                                : static_cast<double>(i) / options.iterations;
   };
   const bool any = problem_.customers() > 0;

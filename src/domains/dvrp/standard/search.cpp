@@ -19,7 +19,7 @@ class Progress {
 
   double fraction() const {
     if (options_.seconds > 0) {
-      return static_cast<double>(now_ns() - begin_) * 1e-9 / options_.seconds;
+      return seconds_since(begin_) / options_.seconds;
     }
     return options_.iterations == 0
                ? 1
@@ -85,7 +85,7 @@ class Search {
     const double begin = progress_.fraction(), scale = std::max(start.distance(), 1.0);
     for (double now = begin; now < end; now = progress_.fraction()) {
       if (until_served && best.bank().empty()) break;
-      if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+      stop_if_interrupted();
       const double part = (now - begin) / (end - begin);
       const double warmth = scale * kFirst * std::pow(kLast / kFirst, part);
       next = current;

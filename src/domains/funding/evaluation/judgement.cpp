@@ -48,7 +48,7 @@ std::vector<Window> with_hindsight(const Funding& env, std::vector<Window> windo
     const int64_t count = ++done;
     if (thread == 0) planning.done(count);
   });
-  if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted");
+  stop_if_interrupted();
   return windows;
 }
 

@@ -170,7 +170,7 @@ void run_search(const Program& program, const Domain& domain, const SearchArgume
       },
       [&] { say_done(*search); });
   search->directory().write("posterior.svg", render_svg(search_figure(*search)));
-  const double wall_s = static_cast<double>(now_ns() - start) * 1e-9;
+  const double wall_s = seconds_since(start);
   if (arguments.json) {
     display_data(result_json(*search, wall_s).dump() + "\n");
   } else {

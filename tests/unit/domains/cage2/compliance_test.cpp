@@ -12,16 +12,15 @@
 #include "flotilla/domains/cage2/recording.h"
 #include "flotilla/domains/workflow/orders.h"
 #include "support/golden.h"
+#include "unit/domains/cage2/files.h"
 
 namespace flotilla::cage2 {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kGolden = fs::path(test::source_dir()) / "tests/golden/cage2";
-
 std::vector<RecordedEpisode> episodes_of(const std::string& name) {
-  Recording recording(kGolden / (name + ".jsonl.gz"));
+  Recording recording(golden_folder() / (name + ".jsonl.gz"));
   std::vector<RecordedEpisode> episodes;
   while (auto episode = recording.next()) episodes.push_back(std::move(*episode));
   return episodes;

@@ -10,15 +10,12 @@
 #include "flotilla/domains/cage2/episode_figure.h"
 #include "support/error_text.h"
 #include "support/source_dir.h"
+#include "unit/domains/cage2/files.h"
 
 namespace flotilla::cage2 {
 namespace {
 
 namespace fs = std::filesystem;
-
-PolicyFile asset() {
-  return read_policy_file(fs::path(test::source_dir()) / "assets/cage2/model.safetensors");
-}
 
 size_t count(const std::string& text, const std::string& pattern) {
   const std::regex regex(pattern);
@@ -44,7 +41,7 @@ Cage2 env_of(const PolicyFile& file, const std::string& red) {
 }
 
 TEST(Episode, IsTheGameThatItsActionsGive) {
-  const PolicyFile file = asset();
+  const PolicyFile file = shipped_defender();
   for (const std::string red : {"bline", "meander", "sleep"}) {
     const Episode episode = play_episode(file, {.seed = 7, .red = red, .steps = {}});
     ASSERT_EQ(episode.steps.size(), 100u);
@@ -85,7 +82,7 @@ TEST(Episode, IsTheGameThatItsActionsGive) {
 }
 
 TEST(Episode, WithoutAnAttackerItIsDrawnFromTheMix) {
-  const PolicyFile file = asset();
+  const PolicyFile file = shipped_defender();
   std::array<int, 3> found{};
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const Episode episode = play_episode(file, {.seed = seed, .steps = 1});
@@ -103,7 +100,7 @@ TEST(Episode, IsSummedUpInALine) {
 }
 
 TEST(Episode, IsOfCage2Only) {
-  PolicyFile file = asset();
+  PolicyFile file = shipped_defender();
   file.origin.env = "cartpole";
   EXPECT_NE(
       test::error_text(ErrorCode::kUsage, [&] { play_episode(file, {}); }).find("not of cage2"),
@@ -154,7 +151,8 @@ TEST(EpisodeFigure, EveryActionHasItsMark) {
 }
 
 TEST(EpisodeFigure, MarksAreAsManyAsActions) {
-  const Episode episode = play_episode(asset(), {.seed = 7, .red = "meander", .steps = {}});
+  const Episode episode =
+      play_episode(shipped_defender(), {.seed = 7, .red = "meander", .steps = {}});
   const std::string svg = episode_svg(episode);
   const auto blue = [&](int first, int last) {
     return count_steps(episode,
@@ -188,8 +186,8 @@ TEST(EpisodeFigure, CellsAreColouredByAccess) {
 
 TEST(EpisodeFigure, IsTheSameBytesTwice) {
   const EpisodeOptions options{.seed = 3, .red = "bline", .steps = 50};
-  EXPECT_EQ(episode_svg(play_episode(asset(), options)),
-            episode_svg(play_episode(asset(), options)));
+  EXPECT_EQ(episode_svg(play_episode(shipped_defender(), options)),
+            episode_svg(play_episode(shipped_defender(), options)));
 }
 
 TEST(EpisodeFigure, StaysOnThePaperHoweverLong) {

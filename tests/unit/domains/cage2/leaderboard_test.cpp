@@ -9,15 +9,12 @@
 #include "flotilla/domains/cage2/cage2_env.h"
 #include "flotilla/domains/cage2/defender.h"
 #include "support/source_dir.h"
+#include "unit/domains/cage2/files.h"
 
 namespace flotilla::cage2 {
 namespace {
 
 namespace fs = std::filesystem;
-
-PolicyFile asset() {
-  return read_policy_file(fs::path(test::source_dir()) / "assets/cage2/model.safetensors");
-}
 
 double played_alone(const Cage2& env, const Policy& policy, int steps, Rng rng) {
   std::vector<float> obs(env.spec().obs.elements());
@@ -68,7 +65,7 @@ TEST(Leaderboard, OfSeveralPoliciesIsTheirMean) {
 }
 
 TEST(Leaderboard, IsMadeOfGamesPlayedOneByOne) {
-  const PolicyFile file = asset();
+  const PolicyFile file = shipped_defender();
   const Defender defender = defender_of(file);
   // More than play at once, or other rules and another seed.
   for (const LeaderboardOptions& options :

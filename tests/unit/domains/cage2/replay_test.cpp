@@ -10,17 +10,16 @@
 #include "flotilla/domains/cage2/python_random.h"
 #include "support/error_text.h"
 #include "support/golden.h"
+#include "unit/domains/cage2/files.h"
 
 namespace flotilla::cage2 {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kGolden = fs::path(test::source_dir()) / "tests/golden/cage2";
-
 std::vector<fs::path> recordings() {
   std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(kGolden)) {
+  for (const auto& entry : fs::directory_iterator(golden_folder())) {
     if (entry.path().extension() == ".gz") found.push_back(entry.path());
   }
   return found;
@@ -41,7 +40,8 @@ TEST(Replay, EveryFactOfEveryRecordedStep) {
 
 TEST(Replay, TheVersionsDiffer) {
   for (const ReplayMode mode : {ReplayMode::kOutcomes, ReplayMode::kSeed}) {
-    const ReplayResult result = replay(kGolden / "legacy21_bline_random.jsonl.gz", mode, false);
+    const ReplayResult result =
+        replay(golden_folder() / "legacy21_bline_random.jsonl.gz", mode, false);
     EXPECT_GT(result.mismatches, 0);
     EXPECT_TRUE(result.first_mismatch.starts_with("line ")) << result.first_mismatch;
   }

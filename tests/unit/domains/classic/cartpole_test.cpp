@@ -9,9 +9,7 @@
 namespace flotilla::classic {
 namespace {
 
-using State = CartPole::State;
-
-void expect_near(const State& got, const State& want) {
+void expect_near(const CartPole::State& got, const CartPole::State& want) {
   constexpr double kTolerance = 1e-13;
   EXPECT_NEAR(got.x, want.x, kTolerance);
   EXPECT_NEAR(got.x_dot, want.x_dot, kTolerance);
@@ -21,9 +19,9 @@ void expect_near(const State& got, const State& want) {
 
 TEST(CartPole, SingleStepsMatchTheReference) {
   const struct {
-    State before;
+    CartPole::State before;
     int action;
-    State after;
+    CartPole::State after;
     bool terminated;
   } cases[] = {
       {{0, 0, 0, 0}, 1, {0, 0x1.8f9c18f9c18fap-3, 0, -0x1.2bb512bb512bbp-2}, false},
@@ -58,7 +56,7 @@ TEST(CartPole, SingleStepsMatchTheReference) {
 
 TEST(CartPole, ThirtyStepsMatchTheReference) {
   const std::string actions = "101010101010101010101010101101";
-  const State want[] = {
+  const CartPole::State want[] = {
       {0x1.3dd97f62b6ae8p-6, 0x1.50f315994d4c4p-3, 0x1.495182a9930bep-5, -0x1.14462d68c0304p-2},
       {0x1.73c2f37b3dedep-6, -0x1.fe4aaa520045p-6, 0x1.1d1d526fdab24p-5, 0x1.2112efdd6d508p-5},
       {0x1.698e41feb8cdcp-6, 0x1.4ec443cde1023p-3, 0x1.22e56179671f6p-5, -0x1.f83f58dce5f68p-3},

@@ -11,7 +11,7 @@ namespace {
 
 using CatchPlay = Play<Catch, uint8_t>;
 
-constexpr int kLeft = 0, kStay = 1, kRight = 2;
+constexpr int kPaddleLeft = 0, kPaddleStay = 1, kPaddleRight = 2;
 
 int lit(const CatchPlay& play) {
   return static_cast<int>(std::count(play.obs.begin(), play.obs.end(), 255));
@@ -26,7 +26,7 @@ TEST(Catch, ImageHoldsBallAndPaddle) {
   EXPECT_EQ(play.obs[9 * 5 + 2], 255);  // paddle: row 9, column 2
   EXPECT_EQ(lit(play), 2);
 
-  play.step({kLeft, 0});
+  play.step({kPaddleLeft, 0});
   EXPECT_EQ(play.obs[4], 0);
   EXPECT_EQ(play.obs[1 * 5 + 4], 255);
   EXPECT_EQ(play.obs[9 * 5 + 1], 255);
@@ -44,10 +44,10 @@ TEST(Catch, DirectionAndSpeedMoveThePaddleUpToTheBorder) {
   }
   CatchPlay play;
   play.state.paddle_col = 1;
-  play.step({kLeft, 1});
+  play.step({kPaddleLeft, 1});
   EXPECT_EQ(play.state.paddle_col, 0);
   play.state.paddle_col = 3;
-  play.step({kRight, 1});
+  play.step({kPaddleRight, 1});
   EXPECT_EQ(play.state.paddle_col, 4);
   EXPECT_THROW(play.step({3, 0}), std::invalid_argument);
   EXPECT_THROW(play.step({0, 2}), std::invalid_argument);
@@ -58,12 +58,12 @@ TEST(Catch, TheEndPaysOneForACatchAndTakesOneForAMiss) {
     CatchPlay play;
     play.state.ball_col = static_cast<uint8_t>(ball);
     for (int step = 1; step < 9; ++step) {
-      const Outcome outcome = play.step({kStay, 0});
+      const Outcome outcome = play.step({kPaddleStay, 0});
       EXPECT_EQ(outcome.reward, 0);
       EXPECT_FALSE(outcome.terminated);
       EXPECT_EQ(play.metrics()[0], 0);
     }
-    const Outcome last = play.step({kStay, 0});
+    const Outcome last = play.step({kPaddleStay, 0});
     EXPECT_TRUE(last.terminated);
     EXPECT_EQ(last.reward, ball == 2 ? 1 : -1);
     EXPECT_EQ(play.metrics()[0], ball == 2 ? 1 : 0);

@@ -9,15 +9,13 @@
 namespace flotilla::classic {
 namespace {
 
-using State = Pendulum::State;
-
 constexpr double kTolerance = 1e-13;
 
 TEST(Pendulum, SingleStepsMatchTheReference) {
   const struct {
-    State before;
+    Pendulum::State before;
     float torque;
-    State after;
+    Pendulum::State after;
     float reward;
     float obs[3];
   } cases[] = {

@@ -8,14 +8,10 @@
 #include <limits>
 
 #include "flotilla/domains/dvrp/data/generate.h"
+#include "unit/domains/dvrp/made_up_city.h"
 
 namespace flotilla::dvrp {
 namespace {
-
-const Data& data() {
-  static const Data made = generate_data({});
-  return made;
-}
 
 Instance drawn(int customers, int i) {
   Rng rng(17, stream_of(Purpose::kTest, static_cast<uint64_t>(i)));

@@ -8,16 +8,12 @@
 
 #include "flotilla/domains/dvrp/data/generate.h"
 #include "flotilla/domains/dvrp/routing/solver.h"
+#include "unit/domains/dvrp/made_up_city.h"
 
 namespace flotilla::dvrp {
 namespace {
 
-const Data& data() {
-  static const Data made = generate_data({});
-  return made;
-}
-
-struct Days {
+struct FigureDays {
   Instance asked, granted;
   Solution before, after;
   std::string svg() const {
@@ -26,9 +22,9 @@ struct Days {
 };
 
 // Every third request is shifted.
-Days drawn(int customers) {
+FigureDays drawn(int customers) {
   Rng rng(19, stream_of(Purpose::kTest, static_cast<uint64_t>(customers)));
-  Days days;
+  FigureDays days;
   days.asked = days.granted = draw_instance(data(), customers, rng);
   for (size_t i = 0; i < days.granted.requests.size(); i += 3) {
     Request& request = days.granted.requests[i];
@@ -64,7 +60,7 @@ bool is_well_formed(const std::string& svg) {
 TEST(DayFigures, ShowBothDays) {
   for (const int customers : {1, 7, 30}) {
     SCOPED_TRACE(customers);
-    const Days days = drawn(customers);
+    const FigureDays days = drawn(customers);
     const std::string svg = days.svg();
     EXPECT_TRUE(is_well_formed(svg));
     EXPECT_EQ(count(svg, fmt::format("As asked: {:.1f} minutes", days.before.cost)), 1u);
@@ -81,7 +77,7 @@ TEST(DayFigures, ShowBothDays) {
 }
 
 TEST(DayFigures, WithoutAnyShift) {
-  Days days = drawn(7);
+  FigureDays days = drawn(7);
   days.granted = days.asked;
   days.after = days.before;
   const std::string svg = days.svg();
@@ -91,7 +87,7 @@ TEST(DayFigures, WithoutAnyShift) {
 }
 
 TEST(DayFigures, OfAnEmptyDay) {
-  Days days;
+  FigureDays days;
   days.asked.city = days.granted.city = &data().city;
   EXPECT_TRUE(is_well_formed(days.svg()));
 }

@@ -13,6 +13,7 @@
 #include "flotilla/domains/dvrp/routing/solver.h"
 #include "support/batch.h"
 #include "support/error_text.h"
+#include "unit/domains/dvrp/made_up_city.h"
 
 namespace flotilla::dvrp::test {
 namespace {
@@ -23,11 +24,6 @@ using flotilla::test::error_text;
 constexpr uint64_t kSeed = 21;
 constexpr int kCustomers = 4;
 constexpr Span kNumbers = {5, 145};  // more than play at once
-
-const Data& data() {
-  static const Data made = generate_data({});
-  return made;
-}
 
 const EnvType& dvrp_type() { return flotilla::test::shipped().find("dvrp"); }
 

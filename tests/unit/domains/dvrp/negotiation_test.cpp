@@ -9,17 +9,13 @@
 #include "flotilla/env/random_run.h"
 #include "support/build.h"
 #include "support/error_text.h"
+#include "unit/domains/dvrp/made_up_city.h"
 #include "unit/domains/dvrp/negotiation_twin.h"
 
 namespace flotilla::dvrp::test {
 namespace {
 
 using flotilla::test::error_text;
-
-const Data& data() {
-  static const Data made = generate_data({});
-  return made;
-}
 
 const EnvType& dvrp_type() { return flotilla::test::shipped().find("dvrp"); }
 

@@ -11,13 +11,9 @@
 #include "flotilla/domains/dvrp/oracle/kernel_choice.h"
 #include "flotilla/domains/dvrp/oracle/network_router.h"
 #include "flotilla/domains/dvrp/oracle/packed.h"
+#include "unit/domains/dvrp/made_up_city.h"
 
 namespace flotilla::dvrp {
-
-inline const Data& data() {
-  static const Data made = generate_data({});
-  return made;
-}
 
 // A prefix of a day with some windows shifted: what the oracle is asked in training.
 inline Instance draw_prefix(int requests, uint64_t seed) {

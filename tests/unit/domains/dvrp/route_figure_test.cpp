@@ -11,14 +11,10 @@
 #include "flotilla/domains/dvrp/data/generate.h"
 #include "flotilla/domains/dvrp/figures/city_map.h"
 #include "flotilla/domains/dvrp/routing/solver.h"
+#include "unit/domains/dvrp/made_up_city.h"
 
 namespace flotilla::dvrp {
 namespace {
-
-const Data& data() {
-  static const Data made = generate_data({});
-  return made;
-}
 
 Instance drawn(const Data& of, int customers) {
   Rng rng(13, stream_of(Purpose::kTest, static_cast<uint64_t>(customers)));

@@ -9,14 +9,10 @@
 #include "flotilla/domains/dvrp/data/instance_file.h"
 #include "flotilla/domains/dvrp/routing/solver.h"
 #include "support/error_text.h"
+#include "unit/domains/dvrp/made_up_city.h"
 
 namespace flotilla::dvrp {
 namespace {
-
-const Data& data() {
-  static const Data made = generate_data({});
-  return made;
-}
 
 Instance drawn(int customers, int which) {
   Rng rng(12, stream_of(Purpose::kTest, static_cast<uint64_t>(which)));

@@ -12,15 +12,11 @@
 #include "flotilla/domains/dvrp/data/instance_file.h"
 #include "flotilla/domains/dvrp/routing/solver.h"
 #include "support/error_text.h"
+#include "unit/domains/dvrp/made_up_city.h"
 #include "unit/domains/dvrp/route_support.h"
 
 namespace flotilla::dvrp {
 namespace {
-
-const Data& data() {
-  static const Data made = generate_data({});
-  return made;
-}
 
 Rng rng_of(int i) { return Rng(11, stream_of(Purpose::kTest, static_cast<uint64_t>(i))); }
 

@@ -8,19 +8,15 @@
 #include <set>
 
 #include "flotilla/domains/dvrp/data/generate.h"
+#include "unit/domains/dvrp/made_up_city.h"
 
 namespace flotilla::dvrp {
 namespace {
 
-const Data& data() {
-  static const Data made = generate_data({});
-  return made;
-}
-
-Rng rng_of(int i) { return Rng(13, stream_of(Purpose::kTest, static_cast<uint64_t>(i))); }
+Rng plan_rng(int i) { return Rng(13, stream_of(Purpose::kTest, static_cast<uint64_t>(i))); }
 
 // Of every third one, windows are so wide that only the capacity counts.
-Instance random_instance(int i, Rng& rng) {
+Instance random_plan_instance(int i, Rng& rng) {
   Instance instance = draw_instance(data(), 2 + i % 29, rng);
   for (Request& request : instance.requests) {
     request = shifted(request, shift_of(static_cast<int>(rng.below(kActions))));
@@ -79,8 +75,8 @@ Routes routes_of(const Plan& plan) {
 TEST(SolverVehicle, KnowsItsTimesAndPlacesAfterEveryChange) {
   int places = 0, nowhere = 0;
   for (int i = 0; i < 60; ++i) {
-    Rng rng = rng_of(i);
-    const Instance instance = random_instance(i, rng);
+    Rng rng = plan_rng(i);
+    const Instance instance = random_plan_instance(i, rng);
     const int requests = static_cast<int>(instance.requests.size());
     Problem problem(instance);
     Vehicle vehicle(problem);
@@ -120,8 +116,8 @@ TEST(SolverVehicle, KnowsItsTimesAndPlacesAfterEveryChange) {
 
 TEST(SolverPlan, CountsWhatItsChangesCost) {
   for (int i = 0; i < 40; ++i) {
-    Rng rng = rng_of(100 + i);
-    const Instance instance = random_instance(i, rng);
+    Rng rng = plan_rng(100 + i);
+    const Instance instance = random_plan_instance(i, rng);
     const int requests = static_cast<int>(instance.requests.size());
     Problem problem(instance);
     Memo memo(requests);
