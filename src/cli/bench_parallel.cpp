@@ -97,7 +97,6 @@ Config config_of(const Program& program, const ParallelArguments& arguments, con
   return config;
 }
 
-// In turns, so that what else the machine does meets all of them.
 // Against the same algorithm's first line.
 double speedup(const std::vector<ModeLine>& lines, const ModeLine& line) {
   const auto alone = std::ranges::find_if(
@@ -160,9 +159,7 @@ void bench_parallel(const Program& program, const ParallelArguments& arguments) 
     const Config config = config_of(program, arguments, recipe, mode);
     lines.emplace_back(mode, RunConfig(type, config, program.algorithms));
   }
-  std::vector<MeasuredRun*> all(lines.size());
-  std::ranges::transform(lines, all.begin(), [](ModeLine& line) { return &line; });
-  measure(all, arguments.measure);
+  measure(lines, arguments.measure);
   if (arguments.measure.json) {
     print_json(lines, arguments);
   } else {

@@ -104,9 +104,7 @@ void bench_scaling(const Program& program, const ScalingArguments& arguments) {
   for (const int num_envs : arguments.num_envs) {
     lines.push_back(line_of(program, arguments, common, num_envs));
   }
-  std::vector<MeasuredRun*> all;
-  for (MeasuredRun& line : lines) all.push_back(&line);
-  measure(all, arguments.measure);
+  measure(lines, arguments.measure);
   if (arguments.measure.json) {
     print_json(lines, arguments);
   } else {

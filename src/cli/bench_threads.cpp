@@ -135,9 +135,7 @@ void bench_threads(const Program& program, ThreadsArguments arguments) {
     lines.push_back(line_of(program, arguments, common, threads));
   }
   measure_envs(lines, arguments.measure);
-  std::vector<MeasuredRun*> all(lines.size());
-  std::ranges::transform(lines, all.begin(), [](ThreadsLine& line) { return &line; });
-  measure(all, arguments.measure);
+  measure(lines, arguments.measure);
   if (arguments.measure.json) {
     print_json(lines, arguments);
   } else {

@@ -80,7 +80,7 @@ void MeasureArguments::add_to(Command& command) {
   command.flag("--json", json, "print one JSON object on stdout");
 }
 
-void measure(const std::vector<MeasuredRun*>& runs, const MeasureArguments& arguments) {
+void measure_all(const std::vector<MeasuredRun*>& runs, const MeasureArguments& arguments) {
   {
     const Activity measuring("measuring");
     for (int repeat = 0; repeat < arguments.repeats; ++repeat) {

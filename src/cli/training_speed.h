@@ -42,6 +42,12 @@ struct MeasureArguments {
 
 // In turns, so that what else the machine does meets all of them; says so where that is much.
 // Throws Error(kInterrupted).
-void measure(const std::vector<MeasuredRun*>& runs, const MeasureArguments& arguments);
+void measure_all(const std::vector<MeasuredRun*>& runs, const MeasureArguments& arguments);
+template <class Line>  // a MeasuredRun with what its table says besides
+void measure(std::vector<Line>& lines, const MeasureArguments& arguments) {
+  std::vector<MeasuredRun*> runs;
+  for (Line& line : lines) runs.push_back(&line);
+  measure_all(runs, arguments);
+}
 
 }  // namespace flotilla

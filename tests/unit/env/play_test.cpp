@@ -128,13 +128,21 @@ std::vector<VecOptions> shapes(int num_envs) {
 }
 
 TEST(Play, RowsAndStatesAreThoseOfStepsTogether) {
-  for (const char* env : {"cartpole", "pendulum", "maze", "catch", "faulty"}) {
+  const std::pair<const char*, std::vector<std::string>> cases[] = {{"cartpole", {}},
+                                                                    {"pendulum", {}},
+                                                                    {"maze", {}},
+                                                                    {"catch", {}},
+                                                                    {"faulty", {}},
+                                                                    {"test_advised", {}},
+                                                                    {"catch", {"frame_stack=4"}},
+                                                                    {"faulty", {"frame_stack=3"}}};
+  for (const auto& [env, overrides] : cases) {
     for (const int num_envs : {2, 37, 150}) {
-      const Seen expected = seen_in_step(env, {}, serial(num_envs));
+      const Seen expected = seen_in_step(env, overrides, serial(num_envs));
       for (const VecOptions& options : shapes(num_envs)) {
         SCOPED_TRACE(testing::Message() << num_envs << " x " << env << ", " << options.threads
                                         << " threads, " << options.groups << " groups");
-        expect_same(seen_alone(env, {}, options), expected);
+        expect_same(seen_alone(env, overrides, options), expected);
       }
     }
   }

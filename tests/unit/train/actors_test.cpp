@@ -14,7 +14,7 @@
 #include "support/batch.h"
 #include "support/build.h"
 #include "support/error_text.h"
-#include "unit/train/run_config.h"
+#include "unit/train/runs.h"
 
 namespace flotilla::test {
 namespace {
@@ -37,12 +37,6 @@ Overrides fixed(const Overrides& algorithm, int lag, const Overrides& more = {})
   return with(with(algorithm,
                    {"backend=actors", "async.schedule=fixed", "async.lag=" + std::to_string(lag)}),
               more);
-}
-
-std::string trained(const std::string& env, const Overrides& overrides) {
-  Trainer trainer(run_config(env, overrides));
-  trainer.train(nullptr);
-  return trainer.params_sha256();
 }
 
 // Without a lag actors wait for the learner, as collecting in turn does.

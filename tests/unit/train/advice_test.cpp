@@ -5,7 +5,7 @@
 #include "flotilla/train/trainer.h"
 #include "support/batch.h"
 #include "support/error_text.h"
-#include "unit/train/run_config.h"
+#include "unit/train/runs.h"
 
 namespace flotilla::test {
 namespace {

@@ -24,7 +24,7 @@ RunConfig stripes_run(std::vector<std::string> more) {
   return {env_of(registry(), config), config};
 }
 
-std::string trained(const std::vector<std::string>& more) {
+std::string trained_stripes(const std::vector<std::string>& more) {
   Trainer trainer(stripes_run(more));
   trainer.train(nullptr);
   return trainer.params_sha256();
@@ -34,11 +34,12 @@ TEST(Images, ParametersDoNotDependOnThreadsOrBackEnds) {
   for (const char* torso : {"net.torso=nature", "net.torso=impala"}) {
     const std::string side = torso == std::string("net.torso=nature") ? "env.side=36"  //
                                                                       : "env.side=14";
-    const std::string expected = trained({torso, side, "backend=serial"});
+    const std::string expected = trained_stripes({torso, side, "backend=serial"});
     for (const char* threads : {"threads=1", "threads=2", "threads=3"}) {
-      EXPECT_EQ(trained({torso, side, "backend=threads", threads}), expected) << torso << threads;
+      EXPECT_EQ(trained_stripes({torso, side, "backend=threads", threads}), expected)
+          << torso << threads;
     }
-    EXPECT_EQ(trained({torso, side, "backend=processes", "workers=2"}), expected) << torso;
+    EXPECT_EQ(trained_stripes({torso, side, "backend=processes", "workers=2"}), expected) << torso;
   }
 }
 
@@ -50,7 +51,7 @@ TEST(Groups, ParametersDoNotDependOnThreadsOrBackEnds) {
   const auto in = [](const std::vector<std::string>& layout) {
     std::vector<std::string> all = kAttention;
     all.insert(all.end(), layout.begin(), layout.end());
-    return trained(all);
+    return trained_stripes(all);
   };
   const std::string expected = in({"backend=serial"});
   EXPECT_EQ(in({"backend=threads", "threads=2"}), expected);
@@ -61,7 +62,7 @@ TEST(Groups, ParametersDoNotDependOnThreadsOrBackEnds) {
 void expect_going_on(const std::vector<std::string>& settings) {
   const std::filesystem::path place = std::filesystem::path(testing::TempDir()) / "torso";
   std::filesystem::remove_all(place);
-  const std::string expected = trained(settings);
+  const std::string expected = trained_stripes(settings);
   {
     std::vector<std::string> half = settings;
     half.push_back("steps=" + steps_of(2));

@@ -7,7 +7,7 @@
 #include "flotilla/train/recipes.h"
 #include "support/batch.h"
 #include "support/error_text.h"
-#include "unit/train/run_config.h"
+#include "unit/train/runs.h"
 
 namespace flotilla::test {
 namespace {
@@ -17,12 +17,6 @@ std::vector<std::string> small(std::vector<std::string> more = {}) {
                                   "net.hidden=16,16", "ppo.minibatches=2", "ppo.epochs=2"};
   all.insert(all.end(), more.begin(), more.end());
   return all;
-}
-
-std::string trained(const std::string& env, const std::vector<std::string>& overrides) {
-  Trainer trainer(run_config(env, overrides));
-  trainer.train(nullptr);
-  return trainer.params_sha256();
 }
 
 TEST(Trainer, ParametersDoNotDependOnTheLayout) {

@@ -9,7 +9,7 @@
 #include "flotilla/train/run.h"
 #include "support/batch.h"
 #include "support/error_text.h"
-#include "unit/train/run_config.h"
+#include "unit/train/runs.h"
 
 namespace flotilla::test {
 namespace {

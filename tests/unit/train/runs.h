@@ -1,11 +1,11 @@
-// The settings of a run of a test environment.
+// Runs of test environments: their settings, and what they end with.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "flotilla/train/recipes.h"
-#include "flotilla/train/run_config.h"
+#include "flotilla/train/trainer.h"
 #include "support/batch.h"
 
 namespace flotilla::test {
@@ -13,6 +13,13 @@ namespace flotilla::test {
 inline RunConfig run_config(const std::string& env, const std::vector<std::string>& overrides) {
   const Config config = load_run_config(registry(), env, true, overrides);
   return RunConfig(env_of(registry(), config), config);
+}
+
+// The hash of the parameters.
+inline std::string trained(const std::string& env, const std::vector<std::string>& overrides) {
+  Trainer trainer(run_config(env, overrides));
+  trainer.train(nullptr);
+  return trainer.params_sha256();
 }
 
 }  // namespace flotilla::test
