@@ -488,6 +488,15 @@ class Negotiation(DvrpTest):
         self.assertGreater(judged["saving_ci95"], 0)
         self.assertGreater(judged["acceptance"], 0.5)
         self.check_by_negotiator(judged)
+        trimmed = self.json_of("eval", "run", "--instances", 12, "--iterations", 200, "--trim")
+        self.assertEqual((judged["trim"], trimmed["trim"]), (False, True))
+        for name, before in judged["by_negotiator"].items():
+            after = trimmed["by_negotiator"][name]
+            self.assertEqual(after["minutes"], before["minutes"], "the routes are the same")
+            self.assertLessEqual(after["shifted_minutes"], before["shifted_minutes"])
+            self.assertLessEqual(after["moved"], before["moved"])
+        self.assertLess(trimmed["by_negotiator"]["trained"]["shifted_minutes"],
+                        judged["by_negotiator"]["trained"]["shifted_minutes"])
         table = self.call("eval", "run", "--instances", 4, "--iterations", 50, "--no-ceiling")
         self.assertIn("random allowed offers", table.stdout)
         self.assertRegex(table.stdout, r"(?m)^least detour  ")

@@ -32,7 +32,8 @@ Json judged_json(const dvrp::Judged& judged) {
           {"offered_nonzero", judged.offered_nonzero},
           {"shifted_minutes", judged.shifted_minutes},
           {"ride_minutes", judged.ride_minutes},
-          {"excess_minutes", judged.excess_minutes}};
+          {"excess_minutes", judged.excess_minutes},
+          {"moved", judged.moved}};
 }
 
 Json judgement_json(const dvrp::Judgement& judgement) {
@@ -120,6 +121,7 @@ void evaluate(const Program& program, EvalArguments& arguments) {
   if (!arguments.json) return print(judgement);
   Json json = judgement_json(judgement);
   json["instances"] = arguments.days;
+  json["trim"] = arguments.options.trim;
   json["seed"] = arguments.options.seed;
   json["referee"] = arguments.referee.name;
   json["policy"] = trained.file.tensors.origin;
@@ -139,6 +141,8 @@ void add_dvrp_eval(Command& dvrp, Program& program) {
   command.option("--seed", a.options.seed, "of these days (default 9999)");
   command.flag("--no-ceiling", a.no_ceiling,
                "leave out S*, the search over allowed shifts of whole days");
+  command.flag("--trim", a.options.trim,
+               "cut shifts to what the routes of the whole day need, before travellers are told");
   command.flag("--json", a.json, "print one JSON object on stdout");
   command.action([&program, arguments] { evaluate(program, *arguments); });
 }

@@ -22,9 +22,16 @@ Request request_for(const Travellers& travellers, int trip) {
           .dropoff = chosen.dropoff};
 }
 
-Request shifted(Request request, Shift shift) {
-  request.pickup = moved(request.pickup, -static_cast<float>(shift.pickup));
-  request.dropoff = moved(request.dropoff, static_cast<float>(shift.dropoff));
+Request shifted(Request request, Shift shift, Granting granting) {
+  const Window pickup = moved(request.pickup, -static_cast<float>(shift.pickup));
+  const Window dropoff = moved(request.dropoff, static_cast<float>(shift.dropoff));
+  if (granting == Granting::kWiden) {
+    request.pickup.early = pickup.early;
+    request.dropoff.late = dropoff.late;
+  } else {
+    request.pickup = pickup;
+    request.dropoff = dropoff;
+  }
   return request;
 }
 

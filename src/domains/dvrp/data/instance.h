@@ -26,8 +26,14 @@ struct Request {
 // As its traveller asks for it.
 Request request_for(const Travellers& travellers, int trip);
 
-// The windows after a shift that was accepted, within the day and as wide as before.
-Request shifted(Request request, Shift shift);
+// What becomes of windows when a shift is accepted.
+enum class Granting : uint8_t {
+  kMove,  // they move, as wide as before: the traveller is not where he wanted to be at first
+  kWiden  // they reach as far, and hold what was asked for as well: routes can only gain
+};
+
+// The windows after a shift that was accepted, within the day.
+Request shifted(Request request, Shift shift, Granting granting = Granting::kMove);
 
 struct Instance {
   const City* city = nullptr;

@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "flotilla/domains/dvrp/negotiation/trim.h"
+
 namespace flotilla::dvrp {
 namespace {
 
@@ -15,8 +17,9 @@ struct Offers {
   std::vector<uint8_t> actions;  // by request of `instance`
 };
 
-void add_version(Offers& offers, int customer, const Request& asked, int action) {
-  const Request version = shifted(asked, shift_of(action));
+void add_version(Offers& offers, int customer, const Request& asked, int action,
+                 Granting granting) {
+  const Request version = shifted(asked, shift_of(action), granting);
   // At the ends of the day several shifts come to the same.
   std::vector<int>& versions = offers.versions[static_cast<size_t>(customer)];
   const bool known = std::ranges::any_of(versions, [&](int other) {
@@ -29,7 +32,7 @@ void add_version(Offers& offers, int customer, const Request& asked, int action)
   offers.actions.push_back(static_cast<uint8_t>(action));
 }
 
-Offers offers_of(const Instance& asked, const Travellers& travellers) {
+Offers offers_of(const Instance& asked, const Travellers& travellers, Granting granting) {
   Offers offers{.instance = {.city = asked.city, .requests = {}},
                 .versions = Versions(asked.requests.size()),
                 .customer = {},
@@ -37,9 +40,10 @@ Offers offers_of(const Instance& asked, const Travellers& travellers) {
   for (size_t c = 0; c < asked.requests.size(); ++c) {
     const Request& request = asked.requests[c];
     const Trip& trip = travellers.trips[static_cast<size_t>(request.trip)];
-    add_version(offers, static_cast<int>(c), request, kNoShift);
+    add_version(offers, static_cast<int>(c), request, kNoShift, granting);
     for (int action = 0; action < kActions; ++action) {
-      if (trip.accepted(action)) add_version(offers, static_cast<int>(c), request, action);
+      if (!trip.accepted(action)) continue;
+      add_version(offers, static_cast<int>(c), request, action, granting);
     }
   }
   return offers;
@@ -75,31 +79,6 @@ void take(Ceiling& ceiling, const Offers& offers, Solution found) {
   ceiling.solution = std::move(found);
 }
 
-// Gives a request the smallest shift that the routes can do with, if that is a smaller one.
-bool ask_less(Ceiling& ceiling, const Offers& offers, size_t customer) {
-  Request& granted = ceiling.granted.requests[customer];
-  Request smallest = granted;
-  uint8_t least = ceiling.actions[customer];
-  for (const int version : offers.versions[customer]) {
-    const uint8_t action = offers.actions[static_cast<size_t>(version)];
-    if (minutes_of(action) >= minutes_of(least)) continue;
-    granted = offers.instance.requests[static_cast<size_t>(version)];
-    if (!fault_of(ceiling.granted, ceiling.solution.routes).empty()) continue;
-    least = action;
-    smallest = granted;
-  }
-  granted = smallest;
-  return std::exchange(ceiling.actions[customer], least) != least;
-}
-
-// Most shifts that the search leaves behind gain the routes nothing: nobody is asked for those.
-void ask_no_more_than_needed(Ceiling& ceiling, const Offers& offers) {
-  for (bool less = true; less;) {
-    less = false;
-    for (size_t c = 0; c < offers.versions.size(); ++c) less = ask_less(ceiling, offers, c) || less;
-  }
-}
-
 }  // namespace
 
 Ceiling find_ceiling(const Instance& asked, const Travellers& travellers,
@@ -109,7 +88,7 @@ Ceiling find_ceiling(const Instance& asked, const Travellers& travellers,
                   .granted = asked,
                   .solution = plain,
                   .plain = plain};
-  const Offers offers = offers_of(asked, travellers);
+  const Offers offers = offers_of(asked, travellers, options.granting);
   Solution together = best_of(options, [&](const SolveOptions& one) {
     return solve(offers.instance, offers.versions, one);
   });
@@ -118,7 +97,11 @@ Ceiling find_ceiling(const Instance& asked, const Travellers& travellers,
   // With the shifts fixed, the search for routes is a smaller one.
   Solution routed = best_routes(ceiling.granted, options);
   if (routed.cost < ceiling.solution.cost) ceiling.solution = std::move(routed);
-  ask_no_more_than_needed(ceiling, offers);
+  // Most shifts that the search leaves behind gain the routes nothing: nobody is asked for those.
+  Trimmed trimmed =
+      trim(asked, ceiling.granted, travellers, ceiling.solution.routes, options.granting);
+  ceiling.granted = std::move(trimmed.granted);
+  ceiling.actions = std::move(trimmed.actions);
   return ceiling;
 }
 

@@ -16,6 +16,7 @@ struct CeilingOptions {
   int starts = 6;
   int iterations = 2000;  // of each
   uint64_t seed = 0;
+  Granting granting = Granting::kMove;
 };
 
 struct Ceiling {

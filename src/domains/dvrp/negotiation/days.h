@@ -36,6 +36,7 @@ class Days {
 
   int count() const { return numbers_.size(); }
   const Data& data() const { return env_.data(); }
+  Granting granting() const { return env_.granting(); }
   // For what the envs are to know from their training; null where they know nothing.
   EnvMemory* memory() const { return evaluator_.memory(); }
 

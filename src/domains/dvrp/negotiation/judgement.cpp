@@ -7,6 +7,7 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
+#include "flotilla/domains/dvrp/negotiation/trim.h"
 #include "flotilla/domains/dvrp/routing/rides.h"
 
 namespace flotilla::dvrp {
@@ -45,11 +46,12 @@ std::vector<Day> without_negotiation(std::vector<Day> days) {
 
 double minutes_moved(const Request& asked, const Request& granted) {
   return static_cast<double>((asked.pickup.early - granted.pickup.early) +
-                             (granted.dropoff.early - asked.dropoff.early));
+                             (granted.dropoff.late - asked.dropoff.late));
 }
 
 Judged judged(const Routed& routed, const Costs& baseline) {
-  double requests = 0, accepted = 0, shifts = 0, shifted = 0, moved = 0, ride = 0, direct = 0;
+  double requests = 0, accepted = 0, shifts = 0, shifted = 0, minutes = 0, ride = 0, direct = 0;
+  double moved = 0;
   for (size_t i = 0; i < routed.days.size(); ++i) {
     const Day& day = routed.days[i];
     requests += static_cast<double>(day.asked.requests.size());
@@ -57,7 +59,8 @@ Judged judged(const Routed& routed, const Costs& baseline) {
     shifts += day.shifts;
     shifted += day.shifted;
     for (size_t k = 0; k < day.asked.requests.size(); ++k) {
-      moved += minutes_moved(day.asked.requests[k], day.granted.requests[k]);
+      minutes += minutes_moved(day.asked.requests[k], day.granted.requests[k]);
+      moved += day.asked.requests[k] != day.granted.requests[k] ? 1 : 0;
     }
     const Rides rides = rides_of(day.granted, routed.tours[i].routes);
     ride += rides.on_board;
@@ -69,9 +72,10 @@ Judged judged(const Routed& routed, const Costs& baseline) {
           .acceptance = accepted / requests,
           .acceptance_nonzero = shifts > 0 ? shifted / shifts : 0,
           .offered_nonzero = shifts / requests,
-          .shifted_minutes = moved / requests,
+          .shifted_minutes = minutes / requests,
           .ride_minutes = ride / requests,
-          .excess_minutes = (ride - direct) / requests};
+          .excess_minutes = (ride - direct) / requests,
+          .moved = moved / requests};
 }
 
 // The days with the shifts that the search finds.
@@ -122,6 +126,17 @@ Routed routed_by(const Referee& referee, uint64_t seed, std::vector<Day> days) {
   return {.days = std::move(days), .tours = std::move(tours)};
 }
 
+void trim_all(Routed& routed, const Days& played, ThreadPool& pool) {
+  pool.for_each(static_cast<int>(routed.days.size()), [&](int, int item) {
+    const auto i = static_cast<size_t>(item);
+    if (!std::isfinite(routed.tours[i].cost)) return;
+    Day& day = routed.days[i];
+    day.granted = trim(day.asked, day.granted, played.data().travellers, routed.tours[i].routes,
+                       played.granting())
+                      .granted;
+  });
+}
+
 }  // namespace
 
 Estimate estimate(const std::vector<double>& numbers) {
@@ -136,7 +151,9 @@ Judgement judge(Days& days, const ActingPolicy& policy, const Referee& referee,
                 const std::function<void(const std::string&)>& say) {
   const auto routed = [&](std::vector<Day> some, const char* what) {
     say(fmt::format("routing {} days {}", some.size(), what));
-    return routed_by(referee, options.seed, std::move(some));
+    Routed all = routed_by(referee, options.seed, std::move(some));
+    if (options.trim) trim_all(all, days, pool);
+    return all;
   };
   const auto played = [&](Days& some, const Player& negotiator, const char* who) {
     say(fmt::format("negotiating {} days: {}", some.count(), who));
@@ -161,7 +178,9 @@ Judgement judge(Days& days, const ActingPolicy& policy, const Referee& referee,
                       .above_least_detour_pct = above(trained, rule, baseline)};
   if (!options.ceiling) return judgement;
   say(fmt::format("searching the best shifts of {} days, each known as a whole", days.count()));
-  Routed best = routed(best_days(by_random, days.data().travellers, options.search, pool),
+  CeilingOptions search = options.search;
+  search.granting = days.granting();
+  Routed best = routed(best_days(by_random, days.data().travellers, search, pool),
                        "with the shifts that were found");
   for (const Routed* other : {&random, &trained}) take_better(best, *other);
   judgement.ceiling = judged(best, baseline);

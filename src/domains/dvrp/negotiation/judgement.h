@@ -28,6 +28,7 @@ struct Judged {
   // What it costs the travellers, in minutes, means over all of them: how far windows were moved,
   // how long rides are (routing/rides.h), and how much longer than the direct way.
   double shifted_minutes = 0, ride_minutes = 0, excess_minutes = 0;
+  double moved = 0;  // part of the requests whose windows were moved
 };
 
 struct Judgement {
@@ -42,6 +43,7 @@ struct Judgement {
 struct JudgeOptions {
   uint64_t seed = 9999;  // of the random offers, and of the referee's search
   bool ceiling = true;
+  bool trim = false;  // shifts are cut to what the referee's routes need (trim.h)
   CeilingOptions search;
 };
 

@@ -73,6 +73,11 @@ Schema Negotiation::schema() {
               "what a step saves against the baseline, minus what it costs, or what its own shift "
               "saves")
       .number("kappa", 0.002, {0, 1000}, "price of a minute that a traveller gives way")
+      .alias("shift_price")
+      .number("ask_price", 0, {0, 1000}, "price of asking a traveller for a shift, in minutes")
+      .choice("shift", "move", {"move", "widen"},
+              "what becomes of windows when a shift is accepted: they move, or reach as far and "
+              "hold what was asked for as well")
       .choice("failure", "freeze", {"freeze", "penalty"},
               "where no routes are found: the rest of the episode is left out, or it ends with "
               "reward -5000")
@@ -85,7 +90,9 @@ Negotiation::Negotiation(const Config& config)
     : data_(accepting(data_of(config.get_text("data")), config.get_text("acceptance"))),
       advisor_(data_->travellers),
       customers_(static_cast<int>(config.get_integer("customers"))),
+      granting_(config.get_text("shift") == "widen" ? Granting::kWiden : Granting::kMove),
       kappa_(config.get_number("kappa")),
+      ask_price_(config.get_number("ask_price")),
       scale_(config.get_boolean("scale")),
       freezes_(config.get_text("failure") == "freeze"),
       observation_(observation_from(config.get_text("observation"))),
@@ -123,7 +130,7 @@ Request Negotiation::asked(const State& s, int index) const {
 }
 
 Request Negotiation::granted(const State& s, int index) const {
-  return shifted(asked(s, index), shift_of(s.granted[static_cast<size_t>(index)]));
+  return with_shift(asked(s, index), s.granted[static_cast<size_t>(index)]);
 }
 
 Instance Negotiation::fixed_requests(const State& s) const {
@@ -179,8 +186,8 @@ std::unique_ptr<Router> Negotiation::make_router(ThreadPool& pool) const {
 
 float Negotiation::reward_of(const State& s) const {
   const Prices& now = s.prices;
-  const Shift shift = shift_of(s.granted[static_cast<size_t>(s.fixed)]);
-  const double minutes = shift.pickup + shift.dropoff;
+  const int minutes = minutes_of(s.granted[static_cast<size_t>(s.fixed)]);
+  const double asking = s.offered != kNoShift ? ask_price_ : 0;
   double saved = 0;
   switch (reward_) {
     case Reward::kMarginal:
@@ -193,7 +200,7 @@ float Negotiation::reward_of(const State& s) const {
       saved = now.plain - now.agent;
       break;
   }
-  return static_cast<float>(saved - kappa_ * minutes);
+  return static_cast<float>(saved - kappa_ * minutes - asking);
 }
 
 void Negotiation::remember(const State& s) const {

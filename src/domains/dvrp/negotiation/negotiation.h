@@ -66,9 +66,13 @@ class Negotiation {
 
   const Data& data() const { return *data_; }
   int customers() const { return customers_; }
+  Granting granting() const { return granting_; }
   // The request as it was made, and as it stands after the answer.
   Request asked(const State& s, int index) const;
   Request granted(const State& s, int index) const;
+  Request with_shift(const Request& request, int action) const {
+    return shifted(request, shift_of(action), granting_);
+  }
   bool wants_baseline(const State& s) const {
     return reward_ == Reward::kMarginal || s.fixed + 1 == customers_;
   }
@@ -99,7 +103,8 @@ class Negotiation {
   AdviceOptions::Types advised_;
   std::unique_ptr<FlexibilityMemory> memory_;  // where types are learnt
   int customers_;
-  double kappa_;
+  Granting granting_;
+  double kappa_, ask_price_;
   bool scale_, freezes_;
   Observation observation_;
   Reward reward_;

@@ -90,7 +90,7 @@ void Negotiation::observe_detours(const State& s, std::span<float> out) const {
       detours.visit(granted(s, Instance::request_of(node)), Instance::is_pickup(node));
     }
   }
-  std::array<float, kActions> minutes = detours_of_shifts(detours, asked(s, s.fixed));
+  std::array<float, kActions> minutes = detours_of_shifts(detours, asked(s, s.fixed), granting_);
   for (float& each : minutes) each = std::min(each, kLongestDetour);
   const float plain = minutes[kNoShift];
   for (size_t action = 0; action < kActions; ++action) {

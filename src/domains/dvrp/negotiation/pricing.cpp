@@ -116,7 +116,7 @@ class Pricing final : public Stage<State> {
     const State& s = *order.state;
     instance.requests.clear();
     for (int i = 0; i <= s.fixed; ++i) {
-      instance.requests.push_back(shifted(env_.asked(s, i), shift_of(action_of(order, i))));
+      instance.requests.push_back(env_.with_shift(env_.asked(s, i), action_of(order, i)));
     }
   }
 

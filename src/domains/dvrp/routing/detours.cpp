@@ -90,10 +90,12 @@ float Detours::least(const Request& request) const {
   return least;
 }
 
-std::array<float, kActions> detours_of_shifts(const Detours& detours, const Request& request) {
+std::array<float, kActions> detours_of_shifts(const Detours& detours, const Request& request,
+                                              Granting granting) {
   std::array<float, kActions> minutes = {};
   for (int action = 0; action < kActions; ++action) {
-    minutes[static_cast<size_t>(action)] = detours.least(shifted(request, shift_of(action)));
+    minutes[static_cast<size_t>(action)] =
+        detours.least(shifted(request, shift_of(action), granting));
   }
   return minutes;
 }

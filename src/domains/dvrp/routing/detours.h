@@ -45,6 +45,7 @@ class Detours {
 };
 
 // Of the request under each of the 16 shifts.
-std::array<float, kActions> detours_of_shifts(const Detours& detours, const Request& request);
+std::array<float, kActions> detours_of_shifts(const Detours& detours, const Request& request,
+                                              Granting granting = Granting::kMove);
 
 }  // namespace flotilla::dvrp

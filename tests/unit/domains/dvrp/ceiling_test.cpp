@@ -27,10 +27,6 @@ Instance crowded(size_t customers, size_t i) {
   return day;
 }
 
-const Trip& trip_of(const Request& request) {
-  return data().travellers.trips[static_cast<size_t>(request.trip)];
-}
-
 // The least cost over all shifts that are accepted, of the requests from `from` on.
 double best_of_all(const Instance& asked, Instance& granted, size_t from) {
   if (from == asked.requests.size()) return solve(granted, {.iterations = 60, .seed = 1}).cost;

@@ -10,4 +10,8 @@ inline const Data& data() {
   return made;
 }
 
+inline const Trip& trip_of(const Request& request) {
+  return data().travellers.trips[static_cast<size_t>(request.trip)];
+}
+
 }  // namespace flotilla::dvrp

@@ -107,6 +107,12 @@ TEST(Negotiation, DoesWhatItsTwinDoesByDefault) {
   expect_twin({.oracle = "network"}, flotilla::test::kSanitized ? 1 : 2);
 }
 
+TEST(Negotiation, DoesWhatItsTwinDoesWhereWindowsWiden) {
+  for (const char* observation : {"list", "onehot"}) {
+    expect_twin({.observation = observation, .shift = "widen", .customers = 9, .kappa = 0.5}, 2);
+  }
+}
+
 TEST(Negotiation, DoesWhatItsTwinDoesWhereEnvsShareADay) { expect_twin({}, 3, 2); }
 
 TEST(Negotiation, ObservationsHaveTheirShapes) {
@@ -126,10 +132,10 @@ TEST(Negotiation, ObservationsHaveTheirShapes) {
 TEST(Negotiation, MarginalRewardsTelescope) {
   constexpr uint64_t kSeed = 8;
   constexpr int kEnvs = 64, kCustomers = 10, kEpisodes = 40;
-  const double kappa = 0.5;
+  const double kappa = 0.5, ask_price = 0.25;
   const Config config = flotilla::test::config_of(
-      dvrp_type(), {"customers=" + std::to_string(kCustomers), "kappa=0.5", "oracle.kind=insertion",
-                    "oracle.refine=0"});
+      dvrp_type(), {"customers=" + std::to_string(kCustomers), "shift_price=0.5", "ask_price=0.25",
+                    "oracle.kind=insertion", "oracle.refine=0"});
   RandomRun run(dvrp_type(), config, flotilla::test::serial(kEnvs), kSeed);
   std::vector<Rng> rngs;
   for (int i = 0; i < kEnvs; ++i) rngs.push_back(flotilla::test::env_rng(kSeed, i));
@@ -147,9 +153,10 @@ TEST(Negotiation, MarginalRewardsTelescope) {
         const int action = run.actions().ints()[i];
         const auto trip = static_cast<size_t>(drawn[i].requests[t].trip);
         sum[i] += static_cast<double>(run.view().reward[i]);
+        sum[i] += action != kNoShift ? ask_price : 0;
         if (!data().travellers.trips[trip].accepted(action)) continue;
         ++accepted;
-        sum[i] += kappa * (shift_of(action).pickup + shift_of(action).dropoff);
+        sum[i] += kappa * minutes_of(action);
       }
     }
     for (size_t i = 0; i < kEnvs; ++i) {

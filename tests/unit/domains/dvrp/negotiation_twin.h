@@ -15,7 +15,7 @@ namespace flotilla::dvrp::test {
 
 struct TwinSettings {
   std::string acceptance = "table", observation = "list", reward = "marginal";
-  std::string oracle = "insertion";
+  std::string oracle = "insertion", shift = "move";
   int customers = 30;
   bool scale = true;
   double kappa = 0.002;
@@ -24,6 +24,7 @@ struct TwinSettings {
     std::vector<std::string> all = {"acceptance=" + acceptance,
                                     "observation=" + observation,
                                     "reward=" + reward,
+                                    "shift=" + shift,
                                     "customers=" + std::to_string(customers),
                                     std::string("scale=") + (scale ? "true" : "false"),
                                     "kappa=" + std::to_string(kappa),
@@ -72,6 +73,10 @@ class Twin {
     if (accepted) {
       settled.pickup = moved(asked.pickup, -earlier);
       settled.dropoff = moved(asked.dropoff, later);
+    }
+    if (settings_.shift == "widen") {
+      settled.pickup.late = asked.pickup.late;
+      settled.dropoff.early = asked.dropoff.early;
     }
     const bool nonzero = earlier > 0 || later > 0;
     accepted_ += accepted;
