@@ -89,7 +89,10 @@ class Funding(unittest.TestCase):
         self.assertEqual((judged["windows"], judged["levels"], judged["seen_in_training"]), (6, "test", False))
         traders = {name: judged[name] for name in ("trained", "cash", "best_apr", "random_allowed", "hindsight")}
         for trader in traders.values():
-            self.assertEqual(set(trader), {"pnl_pct", "ci95", "drawdown_pct", "trades", "win_rate", "profit_factor", "score"})
+            self.assertEqual(set(trader), {"pnl_pct", "ci95", "drawdown_pct", "trades", "win_rate", "profit_factor", "score",
+                                           "funding", "price_pnl", "fees"})
+            earned = trader["funding"] + trader["price_pnl"] - trader["fees"]
+            self.assertAlmostEqual(trader["pnl_pct"], 100 * earned / 10000, places=6)
             self.assertLessEqual(trader["pnl_pct"], traders["hindsight"]["pnl_pct"] + 1e-9)
         self.assertEqual(traders["cash"]["pnl_pct"], 0)
         for name in ("win_rate", "profit_factor", "score"):

@@ -35,7 +35,10 @@ Json judged_json(const funding::Judged& judged) {
           {"trades", judged.trades},
           {"win_rate", judged.win_rate},
           {"profit_factor", judged.profit_factor},
-          {"score", judged.score}};
+          {"score", judged.score},
+          {"funding", judged.funding},
+          {"price_pnl", judged.price_pnl},
+          {"fees", judged.fees}};
 }
 
 std::vector<std::string> row_of(const char* name, const funding::Judged& judged) {

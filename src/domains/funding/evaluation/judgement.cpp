@@ -64,17 +64,24 @@ Estimate estimate(const std::vector<double>& numbers) {
 
 Judged judged(const std::vector<Window>& windows) {
   double trades = 0, wins = 0, won = 0, lost = 0, drawdown = 0;
+  double funding = 0, price_pnl = 0, fees = 0;
   for (const Window& window : windows) {
     trades += window.book.trades;
     wins += window.book.wins;
     won += window.book.won;
     lost += window.book.lost;
     drawdown += window.book.max_drawdown;
+    funding += window.book.funding;
+    price_pnl += window.book.price_profit;
+    fees += window.book.fees;
   }
   const double n = static_cast<double>(windows.size());
   Judged result{.pnl_pct = estimate(profits(windows)),
                 .drawdown_pct = drawdown / n,
                 .trades = trades / n,
+                .funding = funding / n,
+                .price_pnl = price_pnl / n,
+                .fees = fees / n,
                 .win_rate = trades > 0 ? wins / trades : kNone,
                 .profit_factor = lost > 0 ? won / lost : kNone};
   result.score = trades > 0 ? score_of(result, won, lost, trades) : kNone;

@@ -19,7 +19,8 @@ struct Estimate {
 // without losses, a score without trades.
 struct Judged {
   Estimate pnl_pct;
-  double drawdown_pct = 0, trades = 0;  // means of a window
+  double drawdown_pct = 0, trades = 0;          // means of a window
+  double funding = 0, price_pnl = 0, fees = 0;  // the same, in USD
   double win_rate = 0, profit_factor = 0;
   // 0.5 tanh(P&L / 5) + 0.3 min(profit factor / 2, 1) + 0.2 (1 - drawdown / 100), with the profit
   // factor as if one more trade had been lost.
