@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char* kWorkerFlag = "--flotilla-worker";
 constexpr const char* kDescribeFlag = "--flotilla-describe";
-constexpr double kListSeconds = 60;
+constexpr double kDescribeSeconds = 60;
 constexpr std::chrono::milliseconds kParentCheck(250);
 constexpr const char* kParentsConfig = "the parent's config";
 
@@ -228,7 +228,7 @@ Json ask_for_description(const std::string& env, const std::string& settings,
   require_worker_main();
   std::vector<std::string> command = worker_program();
   command.insert(command.end(), {kDescribeFlag, env, settings});
-  const Ended ended = run_to_end(command, kListSeconds, {std::string(kWorkerVariable) + "=1"});
+  const Ended ended = run_to_end(command, kDescribeSeconds, {std::string(kWorkerVariable) + "=1"});
   stop_if_interrupted();
   const std::optional<Json> answer = Json::try_parse(ended.output);
   if (answer && answer->is_object() && answer->contains("env")) return (*answer)["env"];
@@ -236,10 +236,11 @@ Json ask_for_description(const std::string& env, const std::string& settings,
     throw Error(static_cast<ErrorCode>((*answer)["status"].get<int64_t>()),
                 (*answer)["error"].text());
   }
-  const std::string how = ended.timed_out ? fmt::format("gave no answer within {} s", kListSeconds)
-                          : ended.signal > 0 ? fmt::format("was killed by signal {} ({})",
-                                                           ended.signal, signal_name(ended.signal))
-                                             : fmt::format("exited with status {}", ended.status);
+  const std::string how =
+      ended.timed_out ? fmt::format("gave no answer within {} s", kDescribeSeconds)
+      : ended.signal > 0
+          ? fmt::format("was killed by signal {} ({})", ended.signal, signal_name(ended.signal))
+          : fmt::format("exited with status {}", ended.status);
   throw Error(ErrorCode::kEnvironment,
               fmt::format("{}the process that looked at it {}", where, how));
 }
