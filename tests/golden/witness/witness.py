@@ -65,7 +65,14 @@ OUTPUTS = {
     "dvrp eval ceiling": ["dvrp", "eval", "RUNS/dvrp", "--instances=3", "--iterations=20", "--seed=5", "--json"],
 }
 # Fields that commands print since: what the table knows of them was printed without.
-LATER = {"above_least_detour_pct", "above_least_detour_ci95", "by_negotiator", "ci95"}
+LATER = {"above_least_detour_pct", "above_least_detour_ci95", "by_negotiator", "ci95", "moved", "trim"}
+
+
+def without_later(found):
+    """An object without fields that came later, also in the objects in it."""
+    if not isinstance(found, dict):
+        return found
+    return {key: without_later(value) for key, value in found.items() if key not in LATER}
 
 
 class Program:
@@ -108,9 +115,7 @@ class Program:
         done = self.json([word.replace("RUNS", runs) for word in arguments])
         for timed in [key for key in done if key.endswith("_s") or key in ("policy", "run", "path", "file", "machine", "cpu")]:
             del done[timed]
-        for later in LATER & done.keys():
-            del done[later]
-        return hashlib.sha256(json.dumps(done).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(without_later(done)).encode()).hexdigest()
 
 
 def fused_rows(program):
