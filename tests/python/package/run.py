@@ -67,8 +67,9 @@ def build_wheel(options):
         installed = options.work / "installed"
         shutil.rmtree(installed, ignore_errors=True)
         run(["cmake", "--install", options.build, "--prefix", installed])
-        settings = ["-C", "cmake.source-dir=src/python", "-C", f"build-dir={options.work / 'module'}",
-                    "-C", f"cmake.define.flotilla_ROOT={installed}"]
+        # The pip of Debian 12 knows the long name alone.
+        settings = ["--config-settings=cmake.source-dir=src/python", f"--config-settings=build-dir={options.work / 'module'}",
+                    f"--config-settings=cmake.define.flotilla_ROOT={installed}"]
     run([tools, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation",
          "--disable-pip-version-check", "-w", options.work / "built", *settings, options.root],
         env=environment)
