@@ -1,6 +1,7 @@
 #include "flotilla/algo/advantage.h"
 
 #include <cmath>
+#include <vector>
 
 namespace flotilla {
 namespace {
@@ -55,24 +56,35 @@ void monte_carlo_returns(const Trajectory& trajectory, Span envs, double gamma, 
   }
 }
 
+Moments moments_of(const float* x, std::span<const int32_t> rows) {
+  Moments moments{.count = static_cast<double>(rows.size())};
+  if (rows.empty()) return moments;
+  double sum = 0;
+  for (const int32_t row : rows) sum += static_cast<double>(x[row]);
+  moments.mean = sum / moments.count;
+  for (const int32_t row : rows) {
+    const double difference = static_cast<double>(x[row]) - moments.mean;
+    moments.squares += difference * difference;
+  }
+  return moments;
+}
+
 void normalise(float* x, const uint8_t* valid, size_t rows, double epsilon) {
-  double count = 0, sum = 0, squares = 0;
+  std::vector<int32_t> valid_rows;
   for (size_t row = 0; row < rows; ++row) {
-    if (valid[row] == 0) continue;
-    count += 1;
-    sum += static_cast<double>(x[row]);
+    if (valid[row] != 0) valid_rows.push_back(static_cast<int32_t>(row));
   }
-  const double mean = count > 0 ? sum / count : 0;
-  for (size_t row = 0; row < rows; ++row) {
-    if (valid[row] == 0) continue;
-    const double difference = static_cast<double>(x[row]) - mean;
-    squares += difference * difference;
-  }
+  normalise(x, valid, rows, moments_of(x, valid_rows), epsilon);
+}
+
+void normalise(float* x, const uint8_t* valid, size_t rows, const Moments& moments,
+               double epsilon) {
   // One row alone has no deviation, and is its own mean: it becomes 0.
-  const double deviation = count > 1 ? std::sqrt(squares / (count - 1)) : 0;
+  const double deviation = moments.count > 1 ? std::sqrt(moments.variance()) : 0;
   const double scale = 1 / (deviation + epsilon);
   for (size_t row = 0; row < rows; ++row) {
-    x[row] = valid[row] != 0 ? static_cast<float>((static_cast<double>(x[row]) - mean) * scale) : 0;
+    const double difference = static_cast<double>(x[row]) - moments.mean;
+    x[row] = valid[row] != 0 ? static_cast<float>(difference * scale) : 0;
   }
 }
 

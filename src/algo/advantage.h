@@ -1,6 +1,10 @@
 // Advantages and value targets of a rollout.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
+#include "flotilla/algo/moments.h"
 #include "flotilla/algo/trajectory.h"
 #include "flotilla/core/thread_pool.h"
 
@@ -21,8 +25,12 @@ void estimate_advantages(const Trajectory& trajectory, Span envs, double gamma, 
 // Discounted sums of rewards, cut at the ends of episodes and at invalid rows, without bootstrap.
 void monte_carlo_returns(const Trajectory& trajectory, Span envs, double gamma, float* returns);
 
-// (x - mean) / (deviation + epsilon) over the valid rows, with the sample deviation (n - 1).
-// Invalid rows become 0.
+// Of the numbers of these rows.
+Moments moments_of(const float* x, std::span<const int32_t> rows);
+
+// (x - mean) / (deviation + epsilon) over the valid rows, with the sample deviation (n - 1): their
+// own, or that of more rows. Invalid rows become 0.
 void normalise(float* x, const uint8_t* valid, size_t rows, double epsilon);
+void normalise(float* x, const uint8_t* valid, size_t rows, const Moments& moments, double epsilon);
 
 }  // namespace flotilla

@@ -23,6 +23,9 @@ struct Algorithm {
   BatchNeeds needs;
   bool allows_lag = false;  // it learns from what earlier policies did, too: actors may run ahead
   bool learns_in_actors = false;  // and nowhere else: Learner::in_actors()
+  // In how many blocks it looks at the envs of a run, which several processes can share out. Empty:
+  // in one, so that one process trains.
+  std::function<int(const Config& section)> blocks = {};
   // Throws Error(kUsage), which names the key, for settings that contradict each other, the
   // network, or batches of so many rows.
   std::function<void(const Config& section, int64_t rows, const NetworkSpec& network)> validate;

@@ -55,6 +55,7 @@ class ExploringLearner final : public Learner {
     return update;
   }
 
+  void share(Blocks& blocks) override { learner_->share(blocks); }
   double epsilon(double fraction) const override { return learner_->epsilon(fraction); }
   double gamma() const override { return learner_->gamma(); }
   double passes() const override { return learner_->passes(); }

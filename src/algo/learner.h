@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "flotilla/algo/trajectory.h"
+#include "flotilla/core/blocks.h"
 #include "flotilla/core/serial.h"
 #include "flotilla/nn/policy.h"
 
@@ -70,6 +71,10 @@ class Learner {
   virtual ActorLearner* in_actors() { return nullptr; }
 
   virtual Update learn(const Batch& batch, const LearnProgress& progress) = 0;
+
+  // From now on batches hold the envs of these blocks, of which other processes have the rest, and
+  // all of them learn the same. Called where the algorithm has blocks (Algorithm::blocks).
+  virtual void share(Blocks& /*blocks*/) {}
 
   // The part of the probability that actions of the next batch spread over the open choices.
   virtual double epsilon(double /*fraction*/) const { return 0; }

@@ -18,34 +18,38 @@ namespace flotilla {
 namespace {
 
 // Several sums side by side: one long chain of additions would take longer than an epoch's GAE.
-AdvantageRange range_of(const float* x, std::span<const int32_t> rows) {
+Moments advantage_moments(const float* x, std::span<const int32_t> rows) {
   constexpr size_t kSums = 8;
   double sum[kSums] = {}, squares[kSums] = {};
   for (size_t i = 0; i < rows.size(); ++i) sum[i % kSums] += static_cast<double>(x[rows[i]]);
   const auto n = static_cast<double>(rows.size());
-  const double mean = std::accumulate(sum, sum + kSums, 0.0) / n;
+  const double mean = rows.empty() ? 0 : std::accumulate(sum, sum + kSums, 0.0) / n;
   for (size_t i = 0; i < rows.size(); ++i) {
     const double d = static_cast<double>(x[rows[i]]) - mean;
     squares[i % kSums] += d * d;
   }
-  const double variance = std::accumulate(squares, squares + kSums, 0.0) / std::max(n - 1, 1.0);
-  return {mean, 1 / (std::sqrt(variance) + 1e-8)};
+  return {.count = n, .mean = mean, .squares = std::accumulate(squares, squares + kSums, 0.0)};
 }
 
-double explained_variance(const float* value, const float* target, std::span<const int32_t> rows) {
-  const auto n = static_cast<double>(rows.size());
-  double mean_target = 0, mean_error = 0, target_squares = 0, error_squares = 0;
+AdvantageRange range_of(const Moments& moments) {
+  return {moments.mean, 1 / (std::sqrt(moments.variance()) + 1e-8)};
+}
+
+// What the values of these rows miss of their targets.
+Moments error_moments(const float* value, const float* target, std::span<const int32_t> rows) {
+  Moments moments{.count = static_cast<double>(rows.size())};
   for (const int32_t i : rows) {
-    mean_target += static_cast<double>(target[i]) / n;
-    mean_error += static_cast<double>(target[i] - value[i]) / n;
+    moments.mean += static_cast<double>(target[i] - value[i]) / moments.count;
   }
   for (const int32_t i : rows) {
-    const double t = static_cast<double>(target[i]) - mean_target;
-    const double e = static_cast<double>(target[i] - value[i]) - mean_error;
-    target_squares += t * t;
-    error_squares += e * e;
+    const double difference = static_cast<double>(target[i] - value[i]) - moments.mean;
+    moments.squares += difference * difference;
   }
-  return target_squares > 0 ? 1 - error_squares / target_squares : 0;
+  return moments;
+}
+
+double explained_variance(const RowMoments& moments) {
+  return moments.target.squares > 0 ? 1 - moments.error.squares / moments.target.squares : 0;
 }
 
 }  // namespace
@@ -82,6 +86,11 @@ Schema PpoOptions::schema(Returns returns) {
       .integer("batch_size", d.minibatch_size, {0, 1'000'000'000},
                "rows of each part; 0: as minibatches says")
       .alias("minibatch_size");
+  if (!vtrace) {
+    schema.integer("blocks", d.blocks, {1, kMaxBlocks},
+                   "equal parts of the envs that are shuffled and summed apart, for several "
+                   "processes to share");
+  }
   Schedule::add_to(schema, "learning_rate", 3e-4, {0, 1}, "step size of Adam", "lr");
   Schedule::add_to(schema, "clip_range", 0.2, {0, 10}, "range of the probability ratio", "clip");
   Schedule::add_to(schema, "ent_coef", 0.01, {0, 10}, "weight of the entropy bonus", "entropy");
@@ -139,6 +148,7 @@ PpoOptions PpoOptions::from(const Config& section, Returns returns) {
     o.c_clip = number("c_clip");
     return o;
   }
+  o.blocks = integer("blocks");
   o.lambda = number("gae_lambda");
   o.returns = section.get_text("returns") == "gae" ? Returns::kGae : Returns::kMonteCarlo;
   o.returns_epsilon = number("returns_epsilon");
@@ -162,6 +172,10 @@ void PpoOptions::validate(int64_t batch, const NetworkSpec& network) const {
     refuse(fmt::format("{}.minibatches {} is more than a rollout's {} rows (n_steps x num_envs)",
                        section, minibatches, batch));
   }
+  if (minibatch_size == 0 && minibatches > batch / blocks) {
+    refuse(fmt::format("ppo.minibatches {} is more than the {} rows of a block (ppo.blocks {})",
+                       minibatches, batch / blocks, blocks));
+  }
   if (separate && network.has_common_layers()) {
     refuse(
         "ppo.phases=separate needs net.shared=false and net.torso=none: the value's phase would "
@@ -176,18 +190,18 @@ void PpoOptions::validate(int64_t batch, const NetworkSpec& network) const {
 }
 
 Ppo::Ppo(Policy& policy, ThreadPool& pool, const PpoOptions& options, uint64_t seed)
-    : policy_(policy), pool_(pool), options_(options), seed_(seed) {}
+    : policy_(policy), pool_(pool), options_(options), seed_(seed), own_blocks_(options.blocks) {}
 
 void Ppo::estimate_by_vtrace(const Batch& batch, const Samples& near) {
   const Trajectory& trajectory = batch.trajectory;
   const auto steps = static_cast<size_t>(trajectory.steps);
-  rows_.resize(trajectory.rows());
-  std::iota(rows_.begin(), rows_.end(), 0);
-  logprob_.resize(rows_.size());
-  value_.resize(rows_.size());
+  std::vector<int32_t> every_row(trajectory.rows());
+  std::iota(every_row.begin(), every_row.end(), 0);
+  logprob_.resize(every_row.size());
+  value_.resize(every_row.size());
   last_value_.resize(static_cast<size_t>(trajectory.envs));
-  policy_.evaluate(pool_, near, rows_, {.logprob = logprob_.data(), .value = value_.data()});
-  const std::byte* last = batch.samples.obs + rows_.size() * policy_.spec().obs_bytes();
+  policy_.evaluate(pool_, near, every_row, {.logprob = logprob_.data(), .value = value_.data()});
+  const std::byte* last = batch.samples.obs + every_row.size() * policy_.spec().obs_bytes();
   policy_.value(0, last, trajectory.envs, last_value_.data());
   const VtraceOptions options{.gamma = options_.gamma,
                               .lambda = options_.lambda,
@@ -238,47 +252,109 @@ void Ppo::estimate(const Batch& batch, const Samples& near) {
       monte_carlo_returns(trajectory, envs, options_.gamma, target_.data());
     }
   });
-  if (options_.returns == Returns::kMonteCarlo) {
-    normalise(target_.data(), trajectory.valid, trajectory.rows(), options_.returns_epsilon);
-  }
+  if (options_.returns == Returns::kMonteCarlo) normalise_returns(trajectory);
+}
+
+void Ppo::normalise_returns(const Trajectory& trajectory) {
+  std::vector<Moments> own;
+  for (const auto& rows : rows_) own.push_back(moments_of(target_.data(), rows));
+  Moments all;
+  for (const Moments& block : gathered(*blocks_, own)) all.merge(block);
+  normalise(target_.data(), trajectory.valid, trajectory.rows(), all, options_.returns_epsilon);
 }
 
 void Ppo::choose_rows(const Trajectory& trajectory) {
-  rows_.clear();
-  for (size_t i = 0; i < trajectory.rows(); ++i) {
-    if (trajectory.valid[i] != 0) rows_.push_back(static_cast<int32_t>(i));
+  rows_.resize(static_cast<size_t>(blocks_->own()));
+  for (int b = 0; b < blocks_->own(); ++b) {
+    std::vector<int32_t>& rows = rows_[static_cast<size_t>(b)];
+    const Span envs = blocks_->part(trajectory.envs, b);
+    rows.clear();
+    for (int t = 0; t < trajectory.steps; ++t) {
+      for (int env = envs.begin; env < envs.end; ++env) {
+        const int32_t row = t * trajectory.envs + env;
+        if (trajectory.valid[row] != 0) rows.push_back(row);
+      }
+    }
   }
 }
 
-void Ppo::deal(int epochs) {
+RowMoments Ppo::moments_of_all(const Batch& batch) {
+  const bool together = options_.advantage_scale == AdvantageScale::kBatch;
+  std::vector<RowMoments> own;
+  for (const auto& rows : rows_) {
+    own.push_back({.advantage = together ? advantage_moments(advantage_.data(), rows) : Moments{},
+                   .target = moments_of(target_.data(), rows),
+                   .error = error_moments(old_value(batch), target_.data(), rows)});
+  }
+  RowMoments all;
+  block_rows_.clear();
+  for (const RowMoments& block : gathered(*blocks_, own)) {
+    all.advantage.merge(block.advantage);
+    all.target.merge(block.target);
+    all.error.merge(block.error);
+    block_rows_.push_back(static_cast<int>(block.target.count));
+  }
+  return all;
+}
+
+void Ppo::shuffle_blocks(int epochs) {
+  // Blocks have streams far apart; those of the first are those of a run without blocks.
+  constexpr int kBlockShift = 40;
   const uint64_t first = first_shuffle_ + shuffles_;
-  if (static_cast<int>(shuffled_.size()) < epochs) shuffled_.resize(static_cast<size_t>(epochs));
-  pool_.for_each(epochs, [&](int, int e) {
-    std::vector<int32_t>& rows = shuffled_[static_cast<size_t>(e)];
-    rows = rows_;
-    shuffle(rows, seed_, stream_of(Purpose::kShuffle, first + static_cast<uint64_t>(e)));
+  const int own = blocks_->own();
+  const auto count = static_cast<size_t>(epochs * own);
+  if (shuffled_.size() < count) shuffled_.resize(count);
+  pool_.for_each(epochs * own, [&](int, int i) {
+    const int epoch = i / own, block = i % own;
+    std::vector<int32_t>& rows = shuffled_[static_cast<size_t>(i)];
+    rows = rows_[static_cast<size_t>(block)];
+    const auto of_run = static_cast<uint64_t>(blocks_->mine().begin + block);
+    const uint64_t index = (of_run << kBlockShift) + first + static_cast<uint64_t>(epoch);
+    shuffle(rows, seed_, stream_of(Purpose::kShuffle, index));
   });
   shuffles_ += static_cast<uint64_t>(epochs);
+}
 
-  const auto rows = static_cast<int>(rows_.size());
+void Ppo::deal(int epochs, const Moments& advantage) {
+  shuffle_blocks(epochs);
   const int wanted = options_.minibatch_size > 0
-                         ? (rows + options_.minibatch_size - 1) / options_.minibatch_size
+                         ? (all_rows() + options_.minibatch_size - 1) / options_.minibatch_size
                          : options_.minibatches;
   // Rows may be missing where envs failed, but never all of a minibatch.
-  const int parts = std::min(rows, wanted);
-  minibatches_.resize(static_cast<size_t>(epochs) * static_cast<size_t>(parts));
-  const bool scaled = options_.returns != Returns::kMonteCarlo;
-  const bool apart = scaled && options_.advantage_scale == AdvantageScale::kMinibatch;
-  const bool together = scaled && options_.advantage_scale == AdvantageScale::kBatch;
-  const AdvantageRange common = together ? range_of(advantage_.data(), rows_) : AdvantageRange{};
-  pool_.for_each(epochs * parts, [&](int, int i) {
-    const Span span = part_of({0, rows}, i % parts, parts);
-    Minibatch& minibatch = minibatches_[static_cast<size_t>(i)];
-    minibatch.epoch = i / parts;
-    minibatch.rows = {shuffled_[static_cast<size_t>(minibatch.epoch)].data() + span.begin,
-                      static_cast<size_t>(span.size())};
-    minibatch.range = apart ? range_of(advantage_.data(), minibatch.rows) : common;
+  parts_ = std::min(std::ranges::max(block_rows_), wanted);
+  minibatches_.resize(static_cast<size_t>(epochs) * static_cast<size_t>(parts_));
+  for (size_t i = 0; i < minibatches_.size(); ++i) {
+    const int part = static_cast<int>(i) % parts_;
+    int rows = 0;
+    for (const int all : block_rows_) rows += part_of({0, all}, part, parts_).size();
+    minibatches_[i] = {.epoch = static_cast<int>(i) / parts_, .part = part, .rows = rows};
+  }
+  if (options_.returns == Returns::kMonteCarlo) return;
+  if (options_.advantage_scale == AdvantageScale::kMinibatch) return scale_minibatches();
+  if (options_.advantage_scale == AdvantageScale::kNone) return;
+  for (Minibatch& minibatch : minibatches_) minibatch.range = range_of(advantage);
+}
+
+void Ppo::scale_minibatches() {
+  const auto count = static_cast<int>(minibatches_.size()), own = blocks_->own();
+  std::vector<Moments> moments(static_cast<size_t>(count * own));
+  pool_.for_each(count * own, [&](int, int i) {
+    const Minibatch& minibatch = minibatches_[static_cast<size_t>(i % count)];
+    moments[static_cast<size_t>(i)] =
+        advantage_moments(advantage_.data(), rows_of(minibatch, i / count));
   });
+  const std::vector<Moments> all = gathered(*blocks_, moments);
+  for (size_t i = 0; i < minibatches_.size(); ++i) {
+    Moments together;
+    for (size_t at = i; at < all.size(); at += minibatches_.size()) together.merge(all[at]);
+    minibatches_[i].range = range_of(together);
+  }
+}
+
+std::span<const int32_t> Ppo::rows_of(const Minibatch& minibatch, int block) const {
+  const auto& rows = shuffled_[static_cast<size_t>(minibatch.epoch * blocks_->own() + block)];
+  const Span span = part_of({0, static_cast<int>(rows.size())}, minibatch.part, parts_);
+  return std::span(rows).subspan(static_cast<size_t>(span.begin), static_cast<size_t>(span.size()));
 }
 
 Update Ppo::learn(const Batch& batch, const LearnProgress& progress) {
@@ -313,10 +389,11 @@ PpoUpdate Ppo::update(const Batch& batch, const LearnProgress& progress) {
   shuffles_ = 0;
   Batch near = batch;
   near.samples = policy_.bring(pool_, batch.samples, batch.trajectory.rows());
-  estimate(batch, near.samples);
   choose_rows(batch.trajectory);
-  if (rows_.empty()) throw Error(ErrorCode::kEnvironment, "no row of the rollout is valid");
-  update.explained_variance = explained_variance(old_value(batch), target_.data(), rows_);
+  estimate(batch, near.samples);
+  const RowMoments moments = moments_of_all(batch);
+  if (all_rows() == 0) throw Error(ErrorCode::kEnvironment, "no row of the rollout is valid");
+  update.explained_variance = explained_variance(moments);
   update.advantage_s = seconds_since(start);
 
   update.lr = options_.lr.at(progress.fraction);
@@ -325,11 +402,12 @@ PpoUpdate Ppo::update(const Batch& batch, const LearnProgress& progress) {
   update.epsilon = static_cast<double>(batch.samples.epsilon);
   if (options_.separate) {
     PpoUpdate value;
-    run_phase(near, {Nets::kCritic, options_.value_epochs, options_.value_lr}, value);
-    run_phase(near, {Nets::kActor, options_.policy_epochs, update.lr}, update);
+    run_phase(near, {Nets::kCritic, options_.value_epochs, options_.value_lr, moments.advantage},
+              value);
+    run_phase(near, {Nets::kActor, options_.policy_epochs, update.lr, moments.advantage}, update);
     update.value_loss = value.value_loss;
   } else {
-    run_phase(near, {Nets::kBoth, options_.epochs, update.lr}, update);
+    run_phase(near, {Nets::kBoth, options_.epochs, update.lr, moments.advantage}, update);
   }
   update.update_s = seconds_since(start) - update.advantage_s;
   return update;
@@ -349,8 +427,31 @@ PpoObjective Ppo::objective(const Batch& batch, const PpoUpdate& update) const {
   return objective;
 }
 
+LossSums Ppo::gradient(const Samples& samples, const Minibatch& minibatch, Nets nets,
+                       const PpoObjective& loss) {
+  const auto of_block = [&](int block) {
+    return policy_.gradient(pool_, samples, rows_of(minibatch, block), nets, loss);
+  };
+  if (blocks_->count() == 1) return of_block(0);
+  const auto own = static_cast<size_t>(blocks_->own());
+  const size_t size = policy_.gradient_view().count;
+  gradients_.assign(own * size, 0.0F);
+  std::vector<double> sums(own * Objective::kSums);
+  for (size_t b = 0; b < own; ++b) {
+    if (rows_of(minibatch, static_cast<int>(b)).empty()) continue;
+    const LossSums found = of_block(static_cast<int>(b));
+    const GradientView view = policy_.gradient_view();
+    require_host(view.memory);
+    std::copy_n(view.data, size, gradients_.data() + b * size);
+    std::copy_n(found.of, Objective::kSums, sums.data() + b * Objective::kSums);
+  }
+  LossSums all;
+  blocks_->add_up(gradients_, sums, {policy_.gradient_view().data, size}, all.of);
+  return all;
+}
+
 void Ppo::run_phase(const Batch& batch, const Phase& phase, PpoUpdate& update) {
-  deal(phase.epochs);
+  deal(phase.epochs, phase.advantage);
   PpoObjective loss = objective(batch, update);
   const GradientStep step{.lr = phase.lr,
                           .max_grad_norm = options_.max_grad_norm,
@@ -358,7 +459,7 @@ void Ppo::run_phase(const Batch& batch, const Phase& phase, PpoUpdate& update) {
                                        .beta2 = options_.adam_beta2,
                                        .epsilon = options_.adam_epsilon}};
   const bool watch_kl = options_.target_kl > 0 && phase.nets != Nets::kCritic;
-  const auto rows = static_cast<double>(rows_.size());
+  const auto rows = static_cast<double>(all_rows());
   double sums[Objective::kSums] = {}, norms = 0, seen = 0, epoch_kl = 0;
   for (const Minibatch& minibatch : minibatches_) {
     if (minibatch.epoch == update.epochs) {  // the first of an epoch
@@ -369,11 +470,11 @@ void Ppo::run_phase(const Batch& batch, const Phase& phase, PpoUpdate& update) {
       epoch_kl = 0;
       ++update.epochs;
     }
-    const auto size = static_cast<double>(minibatch.rows.size());
+    const auto size = static_cast<double>(minibatch.rows);
     loss.advantage_mean = static_cast<float>(minibatch.range.mean);
     loss.advantage_scale = static_cast<float>(minibatch.range.inverse_deviation);
     loss.row_weight = static_cast<float>(1 / size);
-    const LossSums found = policy_.gradient(pool_, batch.samples, minibatch.rows, phase.nets, loss);
+    const LossSums found = gradient(batch.samples, minibatch, phase.nets, loss);
     const uint64_t found_ns = now_ns();
     norms += policy_.apply(pool_, phase.nets, step);
     update.apply_s += seconds_since(found_ns);
@@ -395,21 +496,23 @@ void Ppo::run_phase(const Batch& batch, const Phase& phase, PpoUpdate& update) {
 namespace {
 
 Algorithm algorithm_of(const char* name, const char* summary, const char* faster, Returns returns) {
-  return {.name = name,
-          .summary = summary,
-          .faster = faster,
-          .schema = PpoOptions::schema(returns),
-          .needs = {.values = returns != Returns::kVtrace},
-          .allows_lag = returns == Returns::kVtrace,
-          .validate =
-              [returns](const Config& section, int64_t rows, const NetworkSpec& network) {
-                PpoOptions::from(section, returns).validate(rows, network);
-              },
-          .make =
-              [returns](const Config& section, Policy& policy, ThreadPool& pool, uint64_t seed) {
-                return std::make_unique<Ppo>(policy, pool, PpoOptions::from(section, returns),
-                                             seed);
-              }};
+  return {
+      .name = name,
+      .summary = summary,
+      .faster = faster,
+      .schema = PpoOptions::schema(returns),
+      .needs = {.values = returns != Returns::kVtrace},
+      .allows_lag = returns == Returns::kVtrace,
+      .blocks =
+          [returns](const Config& section) { return PpoOptions::from(section, returns).blocks; },
+      .validate =
+          [returns](const Config& section, int64_t rows, const NetworkSpec& network) {
+            PpoOptions::from(section, returns).validate(rows, network);
+          },
+      .make =
+          [returns](const Config& section, Policy& policy, ThreadPool& pool, uint64_t seed) {
+            return std::make_unique<Ppo>(policy, pool, PpoOptions::from(section, returns), seed);
+          }};
 }
 
 }  // namespace

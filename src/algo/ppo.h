@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "flotilla/algo/algorithms.h"
+#include "flotilla/algo/moments.h"
 #include "flotilla/algo/ppo_objective.h"
 #include "flotilla/algo/schedule.h"
 
@@ -32,6 +34,8 @@ struct PpoOptions {
 
   int epochs = 4;
   int minibatches = 4, minibatch_size = 0;  // the size counts where it is given
+  // Parts of the envs that are shuffled and summed apart: minibatch m is the m-th part of each.
+  int blocks = 1;
   Schedule lr, clip, entropy, epsilon;
   double value_coef = 0.5, value_clip = 0;  // value_clip 0: off
   double max_grad_norm = 0.5;
@@ -67,11 +71,17 @@ struct AdvantageRange {
   double mean = 0, inverse_deviation = 1;
 };
 
+// What an update needs to know of all rows before it begins.
+struct RowMoments {
+  Moments advantage, target, error;  // error: of the values before the update
+};
+
 class Ppo final : public Learner {
  public:
   Ppo(Policy& policy, ThreadPool& pool, const PpoOptions& options, uint64_t seed);
 
   Update learn(const Batch& batch, const LearnProgress& progress) override;
+  void share(Blocks& blocks) override { blocks_ = &blocks; }
   double epsilon(double fraction) const override { return options_.epsilon.at(fraction); }
   double gamma() const override { return options_.gamma; }
   double passes() const override;
@@ -80,14 +90,15 @@ class Ppo final : public Learner {
 
  private:
   struct Minibatch {
-    int epoch = 0;
-    std::span<const int32_t> rows;
-    AdvantageRange range;  // that its advantages are normalised by
+    int epoch = 0, part = 0;    // of it
+    int rows = 0;               // of all blocks
+    AdvantageRange range = {};  // that its advantages are normalised by
   };
   struct Phase {
     Nets nets;
     int epochs;
     double lr;
+    Moments advantage;  // of all rows
   };
 
   // `near`: the samples where the policy reads them fastest.
@@ -96,22 +107,37 @@ class Ppo final : public Learner {
   // Of the rows before the update.
   const float* old_value(const Batch& batch) const;
   void choose_rows(const Trajectory& trajectory);
-  // Shuffles the rows for every epoch and cuts them into minibatches.
-  void deal(int epochs);
+  void normalise_returns(const Trajectory& trajectory);
+  // Of each block, put together.
+  RowMoments moments_of_all(const Batch& batch);
+  int all_rows() const { return std::accumulate(block_rows_.begin(), block_rows_.end(), 0); }
+  // Shuffles the rows of every block for every epoch and cuts them into minibatches.
+  void deal(int epochs, const Moments& advantage);
+  void shuffle_blocks(int epochs);
+  void scale_minibatches();
+  // Of an own block.
+  std::span<const int32_t> rows_of(const Minibatch& minibatch, int block) const;
   PpoObjective objective(const Batch& batch, const PpoUpdate& update) const;
+  LossSums gradient(const Samples& samples, const Minibatch& minibatch, Nets nets,
+                    const PpoObjective& loss);
   void run_phase(const Batch& batch, const Phase& phase, PpoUpdate& update);
 
   Policy& policy_;
   ThreadPool& pool_;
   const PpoOptions options_;
   const uint64_t seed_;
+  Blocks own_blocks_;  // until others are shared
+  Blocks* blocks_ = &own_blocks_;
   uint64_t first_shuffle_ = 0;  // of this update
   uint64_t shuffles_ = 0;       // so far in it
   std::vector<float> advantage_, target_;
   std::vector<float> logprob_, value_, last_value_;  // of the policy before the update, for V-trace
-  std::vector<int32_t> rows_;                        // valid ones
-  std::vector<std::vector<int32_t>> shuffled_;       // by epoch
+  std::vector<std::vector<int32_t>> rows_;           // valid ones, by own block
+  std::vector<int> block_rows_;                      // how many each block of the run has
+  std::vector<std::vector<int32_t>> shuffled_;       // by epoch and own block
+  int parts_ = 1;                                    // minibatches of an epoch
   std::vector<Minibatch> minibatches_;               // of all epochs, in their order
+  std::vector<float> gradients_;                     // of own blocks, where there are several
 };
 
 Algorithm ppo_algorithm();

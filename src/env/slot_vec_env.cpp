@@ -390,14 +390,18 @@ void SlotVecEnv::check_actions_place(ActionView actions) const {
   }
 }
 
+void SlotVecEnv::save_head(Writer& writer, int envs) const {
+  writer.text("env", env_name_);
+  writer.text("spec_sha256", spec().sha256());
+  writer.u64("num_envs", static_cast<uint64_t>(envs));
+  writer.u64("slot_bytes", loop_->slot_bytes());
+  writer.u64("seed", seed_);
+}
+
 void SlotVecEnv::save(Writer& writer) const {
   check_idle("save");
   if (!is_reset_) throw Error(ErrorCode::kUsage, "save() before reset()");
-  writer.text("env", env_name_);
-  writer.text("spec_sha256", spec().sha256());
-  writer.u64("num_envs", static_cast<uint64_t>(num_envs()));
-  writer.u64("slot_bytes", loop_->slot_bytes());
-  writer.u64("seed", seed_);
+  save_head(writer, num_envs());
   const size_t slot_bytes = loop_->slot_bytes();
   for (int g = 0; g < groups(); ++g) {
     const Span envs = group(g);
@@ -409,42 +413,67 @@ void SlotVecEnv::save(Writer& writer) const {
   if (memory() != nullptr) memory()->save(writer);
 }
 
+void SlotVecEnv::join(std::span<const std::vector<std::byte>> saved, Writer& writer) const {
+  save_head(writer, options_.all_envs);
+  for (const std::vector<std::byte>& bytes : saved) {
+    Reader reader(bytes, "the environments of another process");
+    const SavedHead head = read_head(reader);
+    for (uint64_t env = 0; env < head.envs; ++env) writer.bytes("slot", reader.bytes("slot"));
+  }
+  if (memory() != nullptr) memory()->save(writer);
+}
+
 void SlotVecEnv::observe(const StepView& out) const {
   check_idle("observe");
   for (int g = 0; g < groups(); ++g) loop_->observe(group(g), current_bank(g), out);
 }
 
+void SlotVecEnv::expect_same(bool same, const std::string& what) const {
+  if (!same) throw Error(ErrorCode::kData, "saved environments differ from these: " + what);
+}
+
+SlotVecEnv::SavedHead SlotVecEnv::read_head(Reader& reader) const {
+  const std::string name = reader.text("env");
+  expect_same(name == env_name_,
+              fmt::format("{} was saved, this is '{}'", in_quotes(name), env_name_));
+  expect_same(reader.text("spec_sha256") == spec().sha256(), "another spec of '" + env_name_ + "'");
+  const uint64_t envs = reader.u64("num_envs");
+  expect_same(reader.u64("slot_bytes") == loop_->slot_bytes(), "states of another size");
+  return {.envs = envs, .seed = reader.u64("seed")};
+}
+
 void SlotVecEnv::load(Reader& reader, const StepView& out) {
   check_idle("load");
   check_view(out);
-  const auto expect = [](bool same, const std::string& what) {
-    if (!same) throw Error(ErrorCode::kData, "saved environments differ from these: " + what);
-  };
-  const std::string name = reader.text("env");
-  expect(name == env_name_, fmt::format("{} was saved, this is '{}'", in_quotes(name), env_name_));
-  expect(reader.text("spec_sha256") == spec().sha256(), "another spec of '" + env_name_ + "'");
-  const uint64_t count = reader.u64("num_envs");
-  expect(count == static_cast<uint64_t>(num_envs()),
-         fmt::format("{} were saved, these are {}", count, num_envs()));
+  const SavedHead head = read_head(reader);
+  const auto own = static_cast<uint64_t>(num_envs());
+  const bool of_all = head.envs != own && head.envs == static_cast<uint64_t>(options_.all_envs);
+  expect_same(head.envs == own || of_all,
+              fmt::format("{} were saved, these are {}", head.envs, own));
   const size_t slot_bytes = loop_->slot_bytes();
-  expect(reader.u64("slot_bytes") == slot_bytes, "states of another size");
-  const uint64_t seed = reader.u64("seed");
+  const uint64_t first = of_all ? static_cast<uint64_t>(first_env()) : 0;
 
   // Everything is read and checked before anything is changed.
-  std::vector<std::byte> slots(count * slot_bytes);
-  for (size_t env = 0; env < count; ++env) {
+  std::vector<std::byte> slots(own * slot_bytes);
+  for (uint64_t i = 0; i < head.envs; ++i) {
+    if (i < first || i >= first + own) {
+      reader.bytes("slot");
+      continue;
+    }
+    const uint64_t env = i - first;
     std::byte* slot = slots.data() + env * slot_bytes;
     reader.bytes_into("slot", {slot, slot_bytes});
     SlotHeader header;
     std::memcpy(static_cast<void*>(&header), slot, sizeof(header));
     const bool known = header.status <= SlotStatus::kDropped;
-    expect(known && loop_->valid_state(slot), fmt::format("the state of env {} is damaged", env));
+    expect_same(known && loop_->valid_state(slot),
+                fmt::format("the state of env {} is damaged", env));
     const auto stream = static_cast<uint64_t>(stream_of_row(static_cast<int>(env)));
-    expect(header.rng.stream() == stream_of(Purpose::kEnv, stream),
-           fmt::format("the random numbers of env {} are those of another", env));
+    expect_same(header.rng.stream() == stream_of(Purpose::kEnv, stream),
+                fmt::format("the random numbers of env {} are those of another", env));
   }
   if (memory() != nullptr) memory()->load(reader);
-  seed_ = seed;
+  seed_ = head.seed;
   dropped_ = 0;
   out_of_service_ = false;
   const size_t first_failure = failures_.size();
@@ -453,14 +482,14 @@ void SlotVecEnv::load(Reader& reader, const StepView& out) {
   }
   for (int g = 0; g < groups(); ++g) {
     const Span envs = group(g);
-    const size_t first = static_cast<size_t>(envs.begin) * slot_bytes;
-    std::memcpy(current_bank(g) + first, slots.data() + first,
+    const size_t at = static_cast<size_t>(envs.begin) * slot_bytes;
+    std::memcpy(current_bank(g) + at, slots.data() + at,
                 static_cast<size_t>(envs.size()) * slot_bytes);
     steps_[g] = 0;
     if (loop_->is_remote()) {
       start_and_complete({.work = Work::kRestore,
                           .group = g,
-                          .seed = seed,
+                          .seed = head.seed,
                           .actions = {},
                           .view = out,
                           .actor = {}});

@@ -48,6 +48,7 @@ class SlotVecEnv : public VecEnv {
   void wait(int group) override;
   void save(Writer& writer) const override;
   void load(Reader& reader, const StepView& out) override;
+  void join(std::span<const std::vector<std::byte>> saved, Writer& writer) const override;
   void observe(const StepView& out) const override;
   bool keeps_states() const override { return loop_->keeps_states(); }
   EnvMemory* memory() const override { return loop_->memory(); }
@@ -149,6 +150,14 @@ class SlotVecEnv : public VecEnv {
   FieldId<FailureNote> notes_;
 
  private:
+  // What saved states begin with.
+  struct SavedHead {
+    uint64_t envs = 0, seed = 0;
+  };
+  void save_head(Writer& writer, int envs) const;
+  SavedHead read_head(Reader& reader) const;
+  // Throws Error(kData).
+  void expect_same(bool same, const std::string& what) const;
   // The stream of random numbers of a row, which its replicas share.
   int stream_of_row(int env) const { return (first_env() + env) / options_.replicas; }
   void check_view(const StepView& view) const;

@@ -18,6 +18,10 @@ void VecEnv::set_episode_observer(EpisodeObserver) {
                   "threads can)");
 }
 
+void VecEnv::join(std::span<const std::vector<std::byte>>, Writer&) const {
+  throw Error(ErrorCode::kUsage, "the envs of '" + spec().name + "' are those of one process");
+}
+
 double VecEnv::cpu_seconds() const { return process_cpu_seconds(); }
 
 std::unique_ptr<VecEnv> make_vec_env(const EnvType& type, const Config& config,

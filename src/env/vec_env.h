@@ -32,6 +32,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -127,10 +128,13 @@ class VecEnv {
 
   // The states of these envs. A state saved by one back end loads into any other with the same
   // env, config, number of envs and first_env(): of envs that several batches share, each saves
-  // and loads its own. load() also writes the current observations.
-  // REQUIRES: no group is between begin() and wait().
+  // its own, and loads it from that or from what join() has made of all of them. load() also writes
+  // the current observations. REQUIRES: no group is between begin() and wait().
   virtual void save(Writer& writer) const = 0;
   virtual void load(Reader& reader, const StepView& out) = 0;
+  // Writes what one batch of all these envs would have saved, from what each has, in the order of
+  // envs. Throws Error(kUsage) where a batch cannot share its envs.
+  virtual void join(std::span<const std::vector<std::byte>> saved, Writer& writer) const;
 
   // False: the envs are more than that, and begin new episodes with load().
   virtual bool keeps_states() const { return true; }

@@ -27,6 +27,7 @@ struct VecOptions {
   // batches, in one program or in many, can share one row of envs: each begins where the one before
   // it ends.
   int first_env = 0;
+  int all_envs = 0;  // of all of those batches; 0: this one is alone
   int replicas = 1;  // envs in a row that have the same random numbers
   int groups = 1;    // of Backend::kActors: the actors
   int threads = 1;   // of Backend::kThreads

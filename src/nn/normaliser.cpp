@@ -46,41 +46,68 @@ double RunningMoments::variance(size_t column) const {
 }
 
 void RunningMoments::add(const float* rows, size_t count, const uint8_t* valid) {
-  merge(rows, count, valid);
+  add_blocks(rows, {.steps = 1, .envs = static_cast<int>(count), .valid = valid}, Blocks());
 }
 
 void RunningMoments::add(const uint8_t* rows, size_t count, const uint8_t* valid) {
-  merge(rows, count, valid);
+  add_blocks(rows, {.steps = 1, .envs = static_cast<int>(count), .valid = valid}, Blocks());
 }
 
 template <class T>
-void RunningMoments::merge(const T* rows, size_t count, const uint8_t* valid) {
+void RunningMoments::take(const T* rows, const RowGrid& grid, Span envs) {
   const size_t width = columns();
   const auto for_each_row = [&](const auto& body) {
-    for (size_t row = 0; row < count; ++row) {
-      if (valid == nullptr || valid[row] != 0) body(rows + row * width);
+    for (int t = 0; t < grid.steps; ++t) {
+      for (int env = envs.begin; env < envs.end; ++env) {
+        const auto row =
+            static_cast<size_t>(t) * static_cast<size_t>(grid.envs) + static_cast<size_t>(env);
+        if (grid.valid == nullptr || grid.valid[row] != 0) body(rows + row * width);
+      }
     }
   };
-  double added = 0;
-  std::vector<double> mean(width), squares(width);
   for_each_row([&](const T* row) {
-    for (size_t i = 0; i < width; ++i) mean[i] += static_cast<double>(row[i]);
-    added += 1;
+    for (size_t i = 0; i < width; ++i) mean_[i] += static_cast<double>(row[i]);
+    count_ += 1;
   });
-  if (added == 0) return;
-  for (double& x : mean) x /= added;
+  if (count_ == 0) return;
+  for (double& x : mean_) x /= count_;
   for_each_row([&](const T* row) {
     for (size_t i = 0; i < width; ++i) {
-      const double difference = static_cast<double>(row[i]) - mean[i];
-      squares[i] += difference * difference;
+      const double difference = static_cast<double>(row[i]) - mean_[i];
+      squares_[i] += difference * difference;
     }
   });
+}
 
+template <class T>
+void RunningMoments::add_blocks(const T* rows, const RowGrid& grid, const Blocks& blocks) {
+  std::vector<double> own;
+  for (int b = 0; b < blocks.own(); ++b) {
+    RunningMoments block(columns());
+    block.take(rows, grid, blocks.part(grid.envs, b));
+    const std::vector<double> numbers = block.numbers();
+    own.insert(own.end(), numbers.begin(), numbers.end());
+  }
+  const std::vector<double> all = blocks.gather(own);
+  const size_t width = all.size() / static_cast<size_t>(blocks.count());
+  for (size_t from = 0; from < all.size(); from += width) {
+    RunningMoments block(columns());
+    block.set_numbers(std::span(all).subspan(from, width));
+    merge(block);
+  }
+}
+
+template void RunningMoments::add_blocks(const float*, const RowGrid&, const Blocks&);
+template void RunningMoments::add_blocks(const uint8_t*, const RowGrid&, const Blocks&);
+
+void RunningMoments::merge(const RunningMoments& other) {
+  const double added = other.count_;
+  if (added == 0) return;
   const double total = count_ + added;
-  for (size_t i = 0; i < width; ++i) {
-    const double difference = mean[i] - mean_[i];
+  for (size_t i = 0; i < columns(); ++i) {
+    const double difference = other.mean_[i] - mean_[i];
     mean_[i] += difference * (added / total);
-    squares_[i] += squares[i] + difference * difference * (count_ * added / total);
+    squares_[i] += other.squares_[i] + difference * difference * (count_ * added / total);
   }
   count_ = total;
 }
@@ -146,7 +173,7 @@ RewardNormaliser::RewardNormaliser(size_t num_envs, double gamma)
     : gamma_(gamma), returns_(num_envs) {}
 
 void RewardNormaliser::update(int steps, const float* reward, const uint8_t* ended,
-                              const uint8_t* valid) {
+                              const uint8_t* valid, const Blocks& blocks) {
   const size_t envs = returns_.size();
   const size_t rows = static_cast<size_t>(steps) * envs;
   std::vector<float> seen(rows);
@@ -158,20 +185,25 @@ void RewardNormaliser::update(int steps, const float* reward, const uint8_t* end
     seen[row] = static_cast<float>(running);
     if (ended[row] != 0) running = 0;
   }
-  moments_.add(seen.data(), rows, valid);
+  moments_.add_blocks(seen.data(), {.steps = steps, .envs = static_cast<int>(envs), .valid = valid},
+                      blocks);
 }
 
 float RewardNormaliser::scale() const { return inverse_deviation(moments_.variance(0)); }
 
-void RewardNormaliser::save(Writer& writer) const {
-  write(writer, "returns", returns_);
+void RewardNormaliser::save(Writer& writer, Collective& collective) const {
+  std::vector<std::byte> all;
+  for (const auto& own : gather_bytes(collective, std::as_bytes(std::span(returns_)))) {
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  writer.bytes("returns", all);
   moments_.save(writer);
 }
 
-void RewardNormaliser::load(Reader& reader) {
-  std::vector<double> returns = read(reader, "returns", returns_.size());
+void RewardNormaliser::load(Reader& reader, size_t first_env, size_t all_envs) {
+  const std::vector<double> all = read(reader, "returns", all_envs);
   moments_.load(reader);
-  returns_ = std::move(returns);
+  std::copy_n(all.begin() + static_cast<ptrdiff_t>(first_env), returns_.size(), returns_.begin());
 }
 
 }  // namespace flotilla

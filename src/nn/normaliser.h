@@ -1,7 +1,7 @@
 // Running mean and variance of observations and rewards: part of the policy and of its file.
 //
-// Frozen while envs are stepped; updated once per rollout, in the order of the rows, so that the
-// result does not depend on who collected them.
+// Frozen while envs are stepped; updated once per rollout, block by block and in the order of the
+// rows, so that the result does not depend on who collected them.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,16 @@
 #include <utility>
 #include <vector>
 
+#include "flotilla/core/blocks.h"
 #include "flotilla/core/serial.h"
 
 namespace flotilla {
+
+// The rows of a rollout: `steps` of each env, row t * envs + i. `valid` may be null: all are.
+struct RowGrid {
+  int steps = 0, envs = 0;
+  const uint8_t* valid = nullptr;
+};
 
 // Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
 // variances" (1979): batches of rows are merged into the running sums.
@@ -28,6 +35,10 @@ class RunningMoments {
   // Rows that are not valid are passed over; `valid` may be null.
   void add(const float* rows, size_t count, const uint8_t* valid);
   void add(const uint8_t* rows, size_t count, const uint8_t* valid);
+  // Those of all blocks, in their order; `rows` are those of the envs of the own ones.
+  template <class T>
+  void add_blocks(const T* rows, const RowGrid& grid, const Blocks& blocks);
+  void merge(const RunningMoments& other);
 
   // The count, the means and the sums of squares: for a file.
   std::vector<double> numbers() const;
@@ -38,8 +49,9 @@ class RunningMoments {
   void load(Reader& reader);
 
  private:
+  // Of rows of some envs. REQUIRES: nothing was added so far.
   template <class T>
-  void merge(const T* rows, size_t count, const uint8_t* valid);
+  void take(const T* rows, const RowGrid& grid, Span envs);
   double count_ = 0;
   std::vector<double> mean_, squares_;  // squares_: sum of squared differences from the mean
 };
@@ -54,6 +66,11 @@ class ObsNormaliser {
   template <class T>
   void update(const T* rows, size_t count, const uint8_t* valid) {
     moments_.add(rows, count, valid);
+    refresh();
+  }
+  template <class T>
+  void update(const T* rows, const RowGrid& grid, const Blocks& blocks) {
+    moments_.add_blocks(rows, grid, blocks);
     refresh();
   }
   const float* mean() const { return mean_.data(); }
@@ -79,14 +96,17 @@ class RewardNormaliser {
   explicit RewardNormaliser(size_t num_envs = 0, double gamma = 1);
 
   // Takes in one rollout of [steps][num_envs] rows; an episode's end sets its return to zero.
-  void update(int steps, const float* reward, const uint8_t* ended, const uint8_t* valid);
+  void update(int steps, const float* reward, const uint8_t* ended, const uint8_t* valid,
+              const Blocks& blocks = Blocks());
   float scale() const;
   const RunningMoments& moments() const { return moments_; }
   void set_moments(RunningMoments moments) { moments_ = std::move(moments); }
   static constexpr float kClip = 10;
 
-  void save(Writer& writer) const;
-  void load(Reader& reader);
+  // Of the envs of all processes; load() takes those from `first_env` on of so many.
+  void save(Writer& writer, Collective& collective = alone()) const;
+  void load(Reader& reader, size_t first_env, size_t all_envs);
+  void load(Reader& reader) { load(reader, 0, returns_.size()); }
 
  private:
   double gamma_;

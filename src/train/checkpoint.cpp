@@ -305,19 +305,28 @@ void Checkpoints::offer_another(const Error& error, int64_t step, std::string_vi
                     : fmt::format("{}; no whole checkpoint is before it", error.what()));
 }
 
-void Checkpoints::load(int64_t step, Trainer& trainer) const {
+Checkpoint Checkpoints::read(int64_t step) const {
   const CheckpointState state = read_state(step);
-  require_env(state, trainer.env_spec(), state_path(step));
   require_step(state, step, state_path(step));
-  const PolicyFile policy =
-      decode_policy(read_checked(folder(step), kModel, state), model_path(step));
+  const Directory from = folder(step);
+  return {.step = step,
+          .run_id = state.run_id,
+          .model = read_checked(from, kModel, state),
+          .optimizer = read_checked(from, kOptimizer, state),
+          .state = from.read(kState, kLargestFile)};
+}
+
+void load_checkpoint(const Checkpoint& checkpoint, const std::string& path, Trainer& trainer) {
+  const std::string state_path = path + "/" + kState;
+  const CheckpointState state = decode_state(checkpoint.state, state_path);
+  require_env(state, trainer.env_spec(), state_path);
+  const PolicyFile policy = decode_policy(checkpoint.model, path + "/" + kModel);
   require_fit(policy, trainer.env_spec());
-  const TensorFile moments = decode_safetensors(read_checked(folder(step), kOptimizer, state),
-                                                this->path(step) + "/" + kOptimizer);
+  const TensorFile moments = decode_safetensors(checkpoint.optimizer, path + "/" + kOptimizer);
   const Tensors optimiser = matching(moments, trainer.policy().optimiser());
   load_policy(policy, trainer.policy());
   trainer.policy().set_optimiser(optimiser);
-  Reader reader(state.run, state_path(step));
+  Reader reader(state.run, state_path);
   trainer.load(reader);
 }
 

@@ -35,6 +35,9 @@ Checkpoint take_checkpoint(const Trainer& trainer, const RunConfig& run,
                            const std::optional<BestEvaluation>& best,
                            const std::string& run_id = "", const PhaseStart& phase = {});
 
+// Puts a trainer of the same environment and network into that state. `path`: where it is from.
+void load_checkpoint(const Checkpoint& checkpoint, const std::string& path, Trainer& trainer);
+
 // For a run that begins.
 std::string new_run_id();
 
@@ -73,8 +76,12 @@ class Checkpoints {
   // Warns where others of another run lie beside the one that is taken.
   void warn_of_other_runs(int64_t step) const;
 
+  // All of it, whole.
+  Checkpoint read(int64_t step) const;
   // Puts a trainer of the same environment and network into the state of that checkpoint.
-  void load(int64_t step, Trainer& trainer) const;
+  void load(int64_t step, Trainer& trainer) const {
+    load_checkpoint(read(step), path(step), trainer);
+  }
 
  private:
   std::string state_path(int64_t step) const;

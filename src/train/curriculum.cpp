@@ -97,6 +97,7 @@ RunConfig in_phase(const RunConfig& run, const std::vector<CurriculumPhase>& pha
   RunConfig result(run.type, config, algorithms);
   require_same_spaces(run.spec, result.spec, index);
   result.policy_factory = run.policy_factory;
+  result.cluster.collective = run.cluster.collective;
   result.env_seed = run.seed + index * 0x9E3779B97F4A7C15;
   return result;
 }

@@ -228,6 +228,34 @@ void for_arrays(const Rollout& rollout, const EnvSpec& spec, const Each& each) {
 
 }  // namespace
 
+void save_episode(const Episode& episode, Writer& writer) {
+  writer.u64("step", static_cast<uint64_t>(episode.step));
+  writer.u64("env", static_cast<uint64_t>(episode.env));
+  writer.f64("return", static_cast<double>(episode.episode_return));
+  writer.u64("length", static_cast<uint64_t>(episode.length));
+  writer.u64("valid", episode.valid ? 1 : 0);
+  writer.bytes("metrics", std::as_bytes(std::span(episode.metrics)));
+}
+
+Episode load_episode(Reader& reader) {
+  const auto number = [&reader](const char* tag) {
+    return static_cast<int32_t>(std::min<uint64_t>(reader.u64(tag), INT32_MAX));
+  };
+  Episode episode;
+  episode.step = number("step");
+  episode.env = number("env");
+  episode.episode_return = static_cast<float>(reader.f64("return"));
+  episode.length = static_cast<int32_t>(reader.u64("length"));
+  episode.valid = reader.u64("valid") != 0;
+  const std::span<const std::byte> metrics = reader.bytes("metrics");
+  if (metrics.size() % sizeof(float) != 0) {
+    throw Error(ErrorCode::kData, "metrics of an episode that are no numbers");
+  }
+  episode.metrics.resize(metrics.size() / sizeof(float));
+  std::memcpy(episode.metrics.data(), metrics.data(), metrics.size());
+  return episode;
+}
+
 void Rollout::save(Writer& writer) const {
   for_arrays(*this, spec_,
              [&](const char* name, std::span<std::byte> bytes) { writer.bytes(name, bytes); });
@@ -235,14 +263,7 @@ void Rollout::save(Writer& writer) const {
   for (const Ends& ends : ends_) count += ends.episodes.size();
   writer.u64("episodes", count);
   for (const Ends& ends : ends_) {
-    for (const Episode& episode : ends.episodes) {
-      writer.u64("step", static_cast<uint64_t>(episode.step));
-      writer.u64("env", static_cast<uint64_t>(episode.env));
-      writer.f64("return", static_cast<double>(episode.episode_return));
-      writer.u64("length", static_cast<uint64_t>(episode.length));
-      writer.u64("valid", episode.valid ? 1 : 0);
-      writer.bytes("metrics", std::as_bytes(std::span(episode.metrics)));
-    }
+    for (const Episode& episode : ends.episodes) save_episode(episode, writer);
   }
 }
 
@@ -270,17 +291,12 @@ void Rollout::load(Reader& reader) {
   }
   for (Ends& ends : ends_) ends = {};
   for (uint64_t i = 0; i < count; ++i) {
-    Episode& episode = ends_[0].episodes.emplace_back();
-    episode.step = static_cast<int>(std::min<uint64_t>(reader.u64("step"), INT32_MAX));
-    episode.env = static_cast<int>(std::min<uint64_t>(reader.u64("env"), INT32_MAX));
-    if (episode.step >= horizon_ || episode.env >= num_envs_) {
+    const Episode episode = load_episode(reader);
+    if (episode.step >= horizon_ || episode.env >= num_envs_ ||
+        episode.metrics.size() != spec_.metrics.size()) {
       throw Error(ErrorCode::kData, "an episode of no env or step of its rollout");
     }
-    episode.episode_return = static_cast<float>(reader.f64("return"));
-    episode.length = static_cast<int32_t>(reader.u64("length"));
-    episode.valid = reader.u64("valid") != 0;
-    episode.metrics.resize(spec_.metrics.size());
-    reader.bytes_into("metrics", std::as_writable_bytes(std::span(episode.metrics)));
+    ends_[0].episodes.push_back(episode);
   }
 }
 

@@ -27,6 +27,9 @@ struct Episode {
   bool valid = true;  // its last step was; otherwise the return means nothing
 };
 
+void save_episode(const Episode& episode, Writer& writer);
+Episode load_episode(Reader& reader);
+
 // Means of numbers of which some may be missing: NaN.
 class PresentMeans {
  public:

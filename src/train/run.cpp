@@ -17,6 +17,7 @@
 #include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
 #include "flotilla/train/find_policy.h"
+#include "flotilla/train/orders.h"
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/summary.h"
 
@@ -151,6 +152,7 @@ Run::Run(const RunConfig& config, const Algorithms& algorithms, RunDirectory dir
 void Run::begin() {
   if (!run_.init.empty()) {
     start_from(find_policy(run_.init, "last"), trainer_->env_spec(), trainer_->policy());
+    share_policy();
   }
   id_ = new_run_id();
   directory_.write(kConfigFile, run_.config.to_yaml());
@@ -163,16 +165,30 @@ void Run::begin() {
 }
 
 void Run::set_up() {
+  give_order(*run_.cluster.collective,
+             {.order = Order::kStart, .config = run_.config.to_yaml(), .phase = phase_.index});
   saved_ns_ = now_ns();
   if (run_.vec.crash_dir.path() == kDefaultCrashDir) {
     trainer_->set_crash_dir({directory_.directory(), kDefaultCrashDir});
   }
 }
 
+// With the other processes, for what rank 0 has read alone.
+void Run::share_policy() const {
+  const EnvSpec& env = trainer_->env_spec();
+  give_order(*run_.cluster.collective,
+             {.order = Order::kLoad,
+              .model = encode_policy(
+                  trainer_->policy(), env,
+                  {.env = env.name, .env_config = trainer_->run().env_config.to_yaml()})});
+}
+
+void Run::end() const { give_order(*run_.cluster.collective, {.order = Order::kEnd}); }
+
 std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& path,
                                  const Adjust& adjust, std::optional<int64_t> from_step,
-                                 const Algorithms& algorithms,
-                                 const PolicyFactory& policy_factory) {
+                                 const Algorithms& algorithms, const PolicyFactory& policy_factory,
+                                 Collective& collective) {
   RunDirectory directory = RunDirectory::open(path);
   for (const ForeignDirectory& kind : registry.foreign_directories()) {
     if (!directory.holds(kind.file)) continue;
@@ -184,6 +200,7 @@ std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& pa
   if (adjust) adjust(config);
   RunConfig run(env_of(registry, config), config, algorithms);
   run.policy_factory = policy_factory;
+  run.cluster.collective = &collective;
   const Checkpoints checkpoints(directory.directory());
   const std::vector<int64_t> steps = checkpoints.steps();
   if (steps.empty()) {  // stopped before it had begun
@@ -204,7 +221,12 @@ std::unique_ptr<Run> Run::resume(const Registry& registry, const std::string& pa
     std::vector<std::string> changes = changes_since(state, checkpoints.path(step), run);
     resumed.reset(new Run(run, algorithms, std::move(directory), state.phase));
     resumed->changes_ = std::move(changes);
-    checkpoints.load(step, *resumed->trainer_);
+    const Checkpoint whole = checkpoints.read(step);
+    load_checkpoint(whole, checkpoints.path(step), *resumed->trainer_);
+    give_order(collective, {.order = Order::kLoad,
+                            .model = whole.model,
+                            .optimizer = whole.optimizer,
+                            .state = whole.state});
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kData) throw;
     checkpoints.offer_another(error, step, run.type.name, "--from-step");
@@ -266,7 +288,7 @@ void Run::train(const UpdateCallback& after) {
   line_ = mark_of(*trainer_);
   try {
     while (!finished()) {
-      if (interrupted()) stop_interrupted();
+      if (trainer_->asked_to_stop()) stop_interrupted();
       iterate(after);
     }
     if (saved_step_ != trainer_->progress().steps) checkpoint(true);

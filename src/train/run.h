@@ -47,7 +47,8 @@ class Run {
                                      const Adjust& adjust = {},
                                      std::optional<int64_t> from_step = std::nullopt,
                                      const Algorithms& algorithms = built_in_algorithms(),
-                                     const PolicyFactory& policy_factory = {});
+                                     const PolicyFactory& policy_factory = {},
+                                     Collective& collective = alone());
 
   // Trains until a limit, an early stop, or until `after`, which sees every update, stops it. A run
   // that was stopped so ends like any other, with a checkpoint; resumed, it goes on to its limits.
@@ -65,6 +66,8 @@ class Run {
   // Evaluates the policy and writes summary.json; returns its text.
   std::string finish();
   std::string summary() const;  // of a run that was finished
+  // Lets other processes that train with this one go. Nothing is left to do then.
+  void end() const;
 
   // Puts a file of the caller's beside those of the run. Throws Error(kData).
   void add_file(const std::string& name, const std::string& text) const {
@@ -85,6 +88,7 @@ class Run {
       const PhaseStart& phase);
 
   void begin();  // the files of a run that has none
+  void share_policy() const;
   void set_up();
   void go_on_from(int64_t step, const CheckpointState& state);  // which is loaded
   void iterate(const UpdateCallback& after);

@@ -47,6 +47,29 @@ Schema RunConfig::vec_schema() {
   return schema;
 }
 
+Schema ClusterOptions::schema() {
+  const ClusterOptions d;
+  Schema schema;
+  schema
+      .choice("sum", "exact", {"exact", "fast"},
+              "gradients of blocks are added in their order, for the same bits with any number of "
+              "processes, or as is fastest")
+      .integer("port", d.port, {0, 65535}, "where processes meet; 0: MASTER_PORT + 1")
+      .execution()
+      .number("deadline_s", d.deadline_s, {1, 1e6},
+              "seconds without a sign of life after which a process is given up")
+      .execution();
+  return schema;
+}
+
+ClusterOptions ClusterOptions::from(const Config& config, const std::string& prefix) {
+  ClusterOptions options;
+  options.sum = config.get_text(prefix + "sum") == "exact" ? BlockSum::kExact : BlockSum::kFast;
+  options.port = static_cast<int>(config.get_integer(prefix + "port"));
+  options.deadline_s = config.get_number(prefix + "deadline_s");
+  return options;
+}
+
 Schema RunConfig::schema(const EnvType& type, const Algorithm& algorithm) {
   Schema schema;
   schema.choice("env.name", type.name, {type.name}, "the environment");
@@ -93,6 +116,7 @@ Schema RunConfig::schema(const EnvType& type, const Algorithm& algorithm) {
       .execution()
       .integer("checkpoint.keep", 3, {1, 1'000'000}, "checkpoints to keep, besides the best one")
       .execution();
+  schema.include("cluster", ClusterOptions::schema());
   return schema;
 }
 
@@ -138,12 +162,14 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
   checkpoint = {.every = config.get_integer("save_freq"),
                 .every_s = config.get_number("checkpoint.every_s"),
                 .keep = static_cast<int>(config.get_integer("checkpoint.keep"))};
+  cluster = ClusterOptions::from(config, "cluster.");
   const int64_t rows = int64_t{n_steps} * vec.num_envs;
   if (rows > kMaxRows) {
     throw Error(ErrorCode::kUsage, fmt::format("n_steps {} x num_envs {} is more than {} rows",
                                                n_steps, vec.num_envs, kMaxRows));
   }
   algorithm.validate(algo_config, rows, network);
+  require_equal_blocks();
   if (algorithm.learns_in_actors) require_learning_actors();
   if (asynchronous() && !algorithm.allows_lag) {
     throw Error(ErrorCode::kUsage,
@@ -152,6 +178,55 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
                     "algo=impala allow for others)");
   }
   fill_in();
+}
+
+int RunConfig::blocks() const { return algorithm.blocks ? algorithm.blocks(algo_config) : 1; }
+
+void RunConfig::require_equal_blocks() const {
+  const int count = blocks();
+  const std::string key = algorithm.name + ".blocks";
+  if (vec.num_envs % count != 0) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{} {} do not divide num_envs {}", key, count, vec.num_envs));
+  }
+  if (vec.num_envs / count % vec.replicas != 0 && count > 1) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{} {}: the {} envs of a block are no multiple of replicas {}", key,
+                            count, vec.num_envs / count, vec.replicas));
+  }
+  if (count > 1 && device != "cpu") {
+    throw Error(ErrorCode::kUsage, fmt::format("device: expected cpu with {} {}", key, count));
+  }
+}
+
+VecOptions RunConfig::own_envs() const {
+  const Collective& processes = *cluster.collective;
+  if (processes.size() == 1) return vec;
+  const std::string many = fmt::format("{} processes", processes.size());
+  if (!algorithm.blocks) {
+    throw Error(ErrorCode::kUsage, fmt::format("algo: expected ppo for {}: {} has no blocks that "
+                                               "they could share",
+                                               many, algorithm.name));
+  }
+  if (asynchronous()) {
+    throw Error(ErrorCode::kUsage,
+                "backend: expected serial, threads or processes for " + many + ", not actors");
+  }
+  if (blocks() < processes.size()) {
+    throw Error(ErrorCode::kUsage, fmt::format("{}.blocks: expected {} or more for {}, not {}",
+                                               algorithm.name, processes.size(), many, blocks()));
+  }
+  if (exploration.on()) {
+    throw Error(ErrorCode::kUsage,
+                "explore.bonus: expected 0 for " + many + ": each would count what it met alone");
+  }
+  const Blocks shared(blocks(), *cluster.collective, cluster.sum);
+  const int each = vec.num_envs / blocks();
+  VecOptions own = vec;
+  own.num_envs = each * shared.own();
+  own.first_env = each * shared.mine().begin;
+  own.all_envs = vec.num_envs;
+  return own;
 }
 
 void RunConfig::fill_in() {

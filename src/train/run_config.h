@@ -7,6 +7,7 @@
 
 #include "flotilla/algo/algorithms.h"
 #include "flotilla/algo/exploration.h"
+#include "flotilla/core/collective.h"
 #include "flotilla/core/config.h"
 #include "flotilla/env/registry.h"
 #include "flotilla/env/vec_env.h"
@@ -27,6 +28,17 @@ struct CheckpointOptions {
   int64_t every = 0;    // steps
   double every_s = 60;  // seconds
   int keep = 3;         // of the last ones; the best evaluated one is kept besides
+};
+
+// Several processes that train one run. docs/cluster.md.
+struct ClusterOptions {
+  BlockSum sum = BlockSum::kExact;
+  int port = 0;  // where they meet; 0: the one behind MASTER_PORT
+  double deadline_s = 30;
+  Collective* collective = &alone();  // set by who starts the run; outlives it
+
+  static Schema schema();
+  static ClusterOptions from(const Config& config, const std::string& prefix);
 };
 
 // Everything a run needs to know, taken from a validated config.
@@ -56,6 +68,12 @@ struct RunConfig {
   NetworkSpec network;
   EvalOptions eval;
   CheckpointOptions checkpoint;
+  ClusterOptions cluster;
+
+  // In how many blocks the algorithm looks at the envs.
+  int blocks() const;
+  // The envs of this process. Throws Error(kUsage) where blocks cannot be shared out.
+  VecOptions own_envs() const;
 
   static Schema schema(const EnvType& type, const Algorithm& algorithm = default_algorithm());
   static Schema vec_schema();  // of VecOptions, with the defaults of runs
@@ -64,6 +82,7 @@ struct RunConfig {
   // Keys that were given on the command line and mean nothing to this back end.
   std::vector<std::string> without_effect() const;
   void require_learning_actors() const;  // throws Error(kUsage)
+  void require_equal_blocks() const;     // likewise
   // Lets the environment fill in what is left open.
   void fill_in();
   // Whether actors run ahead of the learner.

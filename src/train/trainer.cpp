@@ -11,6 +11,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
 #include "flotilla/nn/make_policy.h"
+#include "flotilla/train/news.h"
 
 namespace flotilla {
 namespace {
@@ -34,11 +35,15 @@ void require_room(size_t rollout_bytes, const AsyncOptions& async) {
 
 }  // namespace
 
-Trainer::Trainer(const RunConfig& run) : run_(run), start_ns_(now_ns()) {
+Trainer::Trainer(const RunConfig& run)
+    : run_(run),
+      own_envs_(run.own_envs()),
+      blocks_(run.blocks(), *run.cluster.collective, run.cluster.sum),
+      start_ns_(now_ns()) {
   ArenaLayout layout;
   const bool ahead = run.asynchronous();
   for (int i = 0; i < (ahead ? run.async.ring : 1); ++i) {
-    ring_.push_back(std::make_unique<Rollout>(layout, run.spec, run.vec.num_envs, run.n_steps,
+    ring_.push_back(std::make_unique<Rollout>(layout, run.spec, own_envs_.num_envs, run.n_steps,
                                               ahead ? run.vec.groups : run.threads));
     if (ahead && i == 0) require_room(layout.bytes(), run.async);
   }
@@ -48,7 +53,7 @@ Trainer::Trainer(const RunConfig& run) : run_(run), start_ns_(now_ns()) {
                                       .parts = run.threads,
                                       .seed = run.seed,
                                       .factory = run.policy_factory});
-  vec_ = make_vec_env(run.type, run.env_config, run.vec, layout);
+  vec_ = make_vec_env(run.type, run.env_config, own_envs_, layout);
   for (const auto& rollout : ring_) rollout->attach(vec_->arena());
   if (vec_->team() == nullptr) own_pool_ = std::make_unique<ThreadPool>(run.threads);
   if (ahead) {
@@ -67,10 +72,11 @@ Trainer::Trainer(const RunConfig& run) : run_(run), start_ns_(now_ns()) {
   if (run.exploration.on()) {
     learner_ = with_exploration(std::move(learner_), run.network, run.exploration);
   }
+  learner_->share(blocks_);
   if (actors_ != nullptr) actors_->learn_by(learner_->in_actors());
   if (run.normalise_reward) {
     policy_->reward_normaliser() =
-        RewardNormaliser(static_cast<size_t>(run.vec.num_envs), learner_->gamma());
+        RewardNormaliser(static_cast<size_t>(own_envs_.num_envs), learner_->gamma());
   }
   if (actors_ != nullptr) {
     actors_->reset(run.env_seed);
@@ -121,14 +127,26 @@ void Trainer::set_crash_dir(const CrashFolder& folder) {
 }
 
 void Trainer::iterate() {
+  give_order(processes(), {.order = Order::kIterate, .fraction = progress_.fraction});
+  learn_from_envs(progress_.fraction);
+}
+
+void Trainer::follow(const OrderSheet& sheet) {
+  if (sheet.order == Order::kIterate) learn_from_envs(sheet.fraction);
+  if (sheet.order == Order::kSave) {
+    Writer unused;
+    save_envs(unused);
+  }
+}
+
+void Trainer::learn_from_envs(double fraction_done) {
   const uint64_t start = now_ns();
-  const LearnProgress progress{.fraction = progress_.fraction,
+  const LearnProgress progress{.fraction = fraction_done,
                                .updates = static_cast<uint64_t>(progress_.updates)};
   const auto epsilon = static_cast<float>(learner_->epsilon(progress.fraction));
   collect(epsilon);
-  progress_.env_failures += static_cast<int64_t>(vec_->take_failures().size());
   rollout_->require_finite(vec_->first_env());
-  note_episodes();
+  hear_news();
   scale_rewards();
 
   const float* rewards = run_.normalise_reward ? scaled_reward_.data() : rollout_->reward;
@@ -138,13 +156,13 @@ void Trainer::iterate() {
   timing_.advantage_s += progress_.update.advantage_s;
   timing_.update_s += progress_.update.update_s;
   if (run_.network.normalise_obs) {
-    const auto rows = static_cast<size_t>(rollout_->rows());
+    const RowGrid rows{.steps = run_.n_steps, .envs = own_envs_.num_envs, .valid = rollout_->valid};
     if (run_.network.obs_type == ObsType::kFloat32) {
       const auto* obs = reinterpret_cast<const float*>(rollout_->obs);
-      policy_->obs_normaliser().update(obs, rows, rollout_->valid);
+      policy_->obs_normaliser().update(obs, rows, blocks_);
     } else {
       const auto* obs = reinterpret_cast<const uint8_t*>(rollout_->obs);
-      policy_->obs_normaliser().update(obs, rows, rollout_->valid);
+      policy_->obs_normaliser().update(obs, rows, blocks_);
     }
   }
   if (actors_ != nullptr) {
@@ -152,14 +170,15 @@ void Trainer::iterate() {
   } else {
     rollout_->carry_over();
   }
-  progress_.steps += rollout_->rows();
+  const int64_t steps = int64_t{run_.n_steps} * run_.vec.num_envs;  // of all processes
+  progress_.steps += steps;
   ++progress_.updates;
   if (EnvMemory* memory = vec_->memory(); memory != nullptr && memory->learn(progress_.updates)) {
     vec_->observe(rollout_->first_view());
   }
   progress_.wall_s = wall_s();
   progress_.fraction = fraction();
-  progress_.steps_per_s = static_cast<double>(rollout_->rows()) / seconds_since(start);
+  progress_.steps_per_s = static_cast<double>(steps) / seconds_since(start);
 }
 
 void Trainer::report_actors() {
@@ -233,7 +252,16 @@ void Trainer::take_over(const Trainer& before) {
 
 double Trainer::wall_s() const { return earlier_s_ + seconds_since(start_ns_); }
 
+void Trainer::save_envs(Writer& writer) const {
+  policy_->reward_normaliser().save(writer, processes());
+  if (processes().size() == 1) return vec_->save(writer);
+  Writer own;
+  vec_->save(own);
+  vec_->join(gather_bytes(processes(), own.buffer()), writer);
+}
+
 void Trainer::save(Writer& writer) const {
+  give_order(processes(), {.order = Order::kSave});
   writer.u64("steps", static_cast<uint64_t>(progress_.steps));
   writer.u64("episodes", static_cast<uint64_t>(progress_.episodes));
   writer.u64("updates", static_cast<uint64_t>(progress_.updates));
@@ -254,8 +282,7 @@ void Trainer::save(Writer& writer) const {
     writer.bytes("metrics", std::as_bytes(std::span(episode.metrics)));
   }
   policy_->obs_normaliser().save(writer);
-  policy_->reward_normaliser().save(writer);
-  vec_->save(writer);
+  save_envs(writer);
   learner_->save(writer);
 }
 
@@ -276,7 +303,9 @@ void Trainer::load(Reader& reader) {
   }
   recent_ = read_episodes(reader);
   policy_->obs_normaliser().load(reader);
-  policy_->reward_normaliser().load(reader);
+  const int all_envs = run_.normalise_reward ? run_.vec.num_envs : 0;
+  policy_->reward_normaliser().load(reader, static_cast<size_t>(vec_->first_env()),
+                                    static_cast<size_t>(all_envs));
   vec_->load(reader, actors_ != nullptr ? actors_->load_view() : rollout_->first_view());
   learner_->load(reader);
   progress_ = progress;
@@ -301,12 +330,22 @@ std::deque<Episode> Trainer::read_episodes(Reader& reader) const {
   return episodes;
 }
 
+void Trainer::hear_news() {
+  const News own{.failures = static_cast<int64_t>(vec_->take_failures().size()),
+                 .interrupted = interrupted(),
+                 .episodes = rollout_->take_episodes()};
+  News all = gather_news(processes(), own, vec_->first_env());
+  progress_.env_failures += all.failures;
+  asked_to_stop_ = all.interrupted;
+  ended_ = std::move(all.episodes);
+  note_episodes();
+}
+
 void Trainer::note_episodes() {
   // Until there are 100 episodes, the mean of those there are is the best.
   const bool few = progress_.episodes < static_cast<int64_t>(kRecentEpisodes);
   EndedEpisodes& ended = progress_.ended;
   ended = {};
-  ended_ = rollout_->take_episodes();
   progress_.episodes += static_cast<int64_t>(ended_.size());
   PresentMeans metrics(vec_->spec().metrics.size());
   EpisodeClusters clusters(run_.vec);
@@ -351,7 +390,7 @@ void Trainer::scale_rewards() {
     ended[i] = rollout_->terminated[i] | rollout_->truncated[i];
   }
   RewardNormaliser& normaliser = policy_->reward_normaliser();
-  normaliser.update(run_.n_steps, rollout_->reward, ended.data(), rollout_->valid);
+  normaliser.update(run_.n_steps, rollout_->reward, ended.data(), rollout_->valid, blocks_);
   const float scale = normaliser.scale();
   scaled_reward_.resize(rows);
   for (size_t i = 0; i < rows; ++i) {

@@ -15,10 +15,13 @@
 #include <vector>
 
 #include "flotilla/algo/learner.h"
+#include "flotilla/core/blocks.h"
+#include "flotilla/core/system.h"
 #include "flotilla/nn/policy.h"
 #include "flotilla/train/actors.h"
 #include "flotilla/train/collector.h"
 #include "flotilla/train/evaluator.h"
+#include "flotilla/train/orders.h"
 #include "flotilla/train/rollout.h"
 #include "flotilla/train/run_config.h"
 #include "flotilla/train/timing.h"
@@ -78,16 +81,18 @@ class Trainer {
   // Where crash bundles go, instead of where the config says.
   void set_crash_dir(const CrashFolder& folder);
 
-  // One rollout and one update.
+  // One rollout and one update. Where several processes train, rank 0 says so to the others, which
+  // do it by follow().
   void iterate();
+  void follow(const OrderSheet& sheet);
   // Iterates until a limit is reached, the process is interrupted, or `after`, which sees every
   // update, stops it. Nothing is written: a Run does that.
   void train(const UpdateCallback& after = {});
   bool finished() const;
 
   // The state of a run between two iterations, without the policy's parameters and optimiser. A
-  // run that is loaded from it goes on as if it had not been stopped. Throws Error(kData) for the
-  // state of another run.
+  // run that is loaded from it goes on as if it had not been stopped, by as many processes as there
+  // are then. Throws Error(kData) for the state of another run.
   void save(Writer& writer) const;
   void load(Reader& reader);
 
@@ -104,6 +109,8 @@ class Trainer {
   const Progress& progress() const { return progress_; }
   // How many episodes progress().return_mean is of, up to 100.
   size_t recent_episodes() const { return recent_.size(); }
+  // Whether any of the processes was asked to stop.
+  bool asked_to_stop() const { return asked_to_stop_ || interrupted(); }
   // That ended in the last iteration, in the order of steps and envs.
   const std::vector<Episode>& ended_episodes() const { return ended_; }
   // Plays episodes with the policy as it is. `may_stop`: an interrupt ends it by
@@ -131,6 +138,10 @@ class Trainer {
  private:
   ThreadPool& pool();
   double fraction() const;
+  void learn_from_envs(double fraction_done);
+  void hear_news();
+  void save_envs(Writer& writer) const;
+  Collective& processes() const { return blocks_.collective(); }
   void collect(float epsilon);
   void report_actors();
   void note_episodes();
@@ -140,6 +151,8 @@ class Trainer {
   void scale_rewards();
 
   RunConfig run_;
+  const VecOptions own_envs_;  // those of this process
+  Blocks blocks_;
   std::unique_ptr<ThreadPool> own_pool_;  // where the environments bring no team
   Actors::Ring ring_;                     // one rollout, where nobody runs ahead
   Rollout* rollout_ = nullptr;            // the one that is learnt from
@@ -152,6 +165,7 @@ class Trainer {
   std::deque<Episode> recent_;
   std::unique_ptr<Evaluator> evaluator_;  // once it is wanted
   Progress progress_;
+  bool asked_to_stop_ = false;
   Timing timing_;
   double earlier_s_ = 0;  // wall time before the run was loaded
   const uint64_t start_ns_;
