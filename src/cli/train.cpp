@@ -8,16 +8,20 @@
 #include <optional>
 
 #include "flotilla/cli/commands.h"
+#include "flotilla/cli/processes.h"
 #include "flotilla/command/run_arguments.h"
 #include "flotilla/core/activity.h"
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/file.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/log.h"
 #include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
+#include "flotilla/core/version.h"
 #include "flotilla/env/python_env.h"
+#include "flotilla/train/follower.h"
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/run.h"
 #include "flotilla/train/summary.h"
@@ -103,19 +107,83 @@ constexpr const char* kInterruptNotice =
     "flotilla: interrupted: this update ends, then a checkpoint is written\n"
     "  (again: stop at once)\n";
 
-std::unique_ptr<Run> open_run(const Program& program, const RunArguments& arguments,
-                              const std::string& out) {
-  if (!arguments.resume().empty()) {
-    if (!out.empty()) throw Error(ErrorCode::kUsage, "--out and --resume exclude each other");
-    arguments.admit();
-    const auto adjust = [&](Config& config) { arguments.adjust(program, config); };
-    return Run::resume(program.registry, arguments.resume(), adjust, arguments.from_step(),
-                       program.algorithms, program.policy_factory);
+// What train was asked for.
+struct TrainArguments {
+  explicit TrainArguments(const Program& program) : run(RunArguments::For::kTraining, program) {}
+  RunArguments run;
+  std::string out;
+  bool auto_resume = false, json = false;
+
+  void require_consistent() const {
+    const bool resumes = !run.resume().empty();
+    if (resumes && !out.empty()) {
+      throw Error(ErrorCode::kUsage, "--out and --resume exclude each other");
+    }
+    if (auto_resume && (resumes || out.empty())) {
+      throw Error(ErrorCode::kUsage, "--auto-resume needs --out, the directory to go on with");
+    }
   }
-  const Config config = arguments.config(program, false);
+  // The directory to go on with; "": the run is new.
+  std::string resumed() const {
+    if (!auto_resume) return run.resume();
+    return path_exists(out + "/" + kConfigFile) ? out : "";
+  }
+};
+
+// Where processes meet, which each must know before they can agree on anything.
+MeetingOptions meeting_of(const Program& program, const TrainArguments& arguments) {
+  Schema schema;
+  schema.include("cluster", ClusterOptions::schema());
+  Config config(schema);
+  for (const std::string& setting : arguments.run.overrides()) {
+    if (setting.starts_with("cluster.")) config.apply_override(setting);
+  }
+  ClusterOptions cluster = ClusterOptions::from(config, "cluster.");
+  if (arguments.run.resume().empty()) {
+    try {
+      cluster = ClusterOptions::from(arguments.run.config(program, false), "cluster.");
+    } catch (const Error&) {
+      // What is wrong with it is said when all are there to hear it.
+    }
+  }
+  return {.port = cluster.port, .deadline_s = cluster.deadline_s};
+}
+
+Config new_config(const Program& program, const RunArguments& arguments, int on_this_host) {
+  Config config = arguments.config(program, false);
+  // Processes on one host share its cores.
+  if (on_this_host > 1 && config.get_integer("threads") == 0) {
+    config.set("threads", std::to_string(std::max(1, cpu_count() / on_this_host)));
+  }
+  return config;
+}
+
+std::unique_ptr<Run> open_run(const Program& program, const TrainArguments& arguments,
+                              const Processes& processes) {
+  if (const std::string path = arguments.resumed(); !path.empty()) {
+    arguments.run.admit();
+    const auto adjust = [&](Config& config) { arguments.run.adjust(program, config); };
+    return Run::resume(program.registry, path, adjust, arguments.run.from_step(),
+                       program.algorithms, program.policy_factory, processes.all());
+  }
+  const Config config = new_config(program, arguments.run, processes.on_this_host());
   RunConfig run(env_of(program.registry, config), config, program.algorithms);
   run.policy_factory = program.policy_factory;
-  return std::make_unique<Run>(run, out, program.algorithms);
+  run.cluster.collective = &processes.all();
+  return std::make_unique<Run>(run, arguments.out, program.algorithms);
+}
+
+// What processes must have in common before the first of them begins.
+void require_same_start(const Program& program, const TrainArguments& arguments,
+                        const Processes& processes) {
+  if (processes.all().size() == 1) return;
+  processes.require_same("version", kVersionLine);
+  const bool resumes = !arguments.run.resume().empty();
+  std::string settings = join(arguments.run.overrides(), " ");
+  if (!resumes) {
+    settings = new_config(program, arguments.run, processes.on_this_host()).to_yaml();
+  }
+  processes.require_same("config", settings);
 }
 
 void print_begin(const Program& program, const Run& run, bool resumed) {
@@ -162,28 +230,30 @@ std::string what_ended(const Run& run) {
 // One line, as --json promises.
 std::string on_one_line(const std::string& json) { return Json::parse(json).dump(); }
 
-void train(const Program& program, const RunArguments& arguments, const std::string& out,
-           bool json) {
-  std::signal(SIGPIPE, SIG_IGN);  // nobody reads the progress any more: no reason to stop training
+void train_here(const Program& program, const TrainArguments& arguments,
+                const Processes& processes) {
+  const bool resumes = !arguments.resumed().empty();
   const std::unique_ptr<Run> run = [&] {
     const Activity starting("starting");
-    return open_run(program, arguments, out);
+    return open_run(program, arguments, processes);
   }();
   if (run->was_finished()) {
+    run->end();
     say(fmt::format("'{}' is finished: {} steps, {}\n", run->path(),
                     run->trainer().progress().steps, what_ended(*run)));
     for (const std::string& change : run->changes()) say("without effect: " + change + "\n");
-    if (json) {
+    if (arguments.json) {
       display_data(on_one_line(run->summary()) + "\n");
     }
     return;
   }
-  print_begin(program, *run, !arguments.resume().empty());
+  print_begin(program, *run, resumes);
   if (!run->ended_by().empty()) say("nothing is left to train: " + what_ended(*run) + "\n");
   train_shown(*run);
   announce_evaluation(*run);
   const std::string summary = run->finish();
-  if (json) {
+  run->end();
+  if (arguments.json) {
     display_data(on_one_line(summary) + "\n");
   } else {
     print_end(*run);
@@ -191,22 +261,33 @@ void train(const Program& program, const RunArguments& arguments, const std::str
   }
 }
 
+void train(const Program& program, const TrainArguments& arguments) {
+  std::signal(SIGPIPE, SIG_IGN);  // nobody reads the progress any more: no reason to stop training
+  arguments.require_consistent();
+  const Processes processes(meeting_of(program, arguments));
+  processes.run([&] {
+    require_same_start(program, arguments, processes);
+    if (processes.all().rank() == 0) return train_here(program, arguments, processes);
+    Follower follower(program.registry, program.algorithms, processes.all());
+    follower.set_policy_factory(program.policy_factory);
+    // Rank 0 is told, and ends in order.
+    wait_for_interrupted_work("");
+    follower.follow();
+  });
+}
+
 }  // namespace
 
 void add_train_command(Command& root, Program& program) {
   Command& command = root.add("train", "train a policy");
-  struct State {
-    explicit State(const Program& program) : run(RunArguments::For::kTraining, program) {}
-    RunArguments run;
-    std::string out;
-    bool json = false;
-  };
-  auto state = std::make_shared<State>(program);
+  auto state = std::make_shared<TrainArguments>(program);
   state->run.add_to(command, program);
   command.option("--out,--checkpoint-dir", state->out,
                  "directory of the run (default runs/NAME-seedS-TIME)");
+  command.flag("--auto-resume", state->auto_resume,
+               "go on with the run in --out if there is one, and start it otherwise");
   command.flag("--json", state->json, "print summary.json as one line on stdout");
-  command.action([&program, state] { train(program, state->run, state->out, state->json); });
+  command.action([&program, state] { train(program, *state); });
 }
 
 }  // namespace flotilla

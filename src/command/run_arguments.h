@@ -25,6 +25,7 @@ class RunArguments {
   // The directory of the run to go on with, or "".
   const std::string& resume() const { return resume_; }
   std::optional<int64_t> from_step() const { return from_step_; }
+  const std::vector<std::string>& overrides() const { return overrides_; }  // key=value
   // Puts settings and options over the config of that run. Throws Error(kUsage) when the arguments
   // name another environment.
   void adjust(const Program& program, Config& config) const;

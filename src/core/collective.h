@@ -2,7 +2,7 @@
 // `alone()` is one process by itself, others come from a library (nn/c10d.h).
 //
 // All processes make the same calls in the same order: each call waits for all of them. One that
-// is lost ends the others by Error(kEnvironment) that names it.
+// is lost ends the others by Error(kEnvironment) that names it, one that failed by its own error.
 //
 // Thread safety: one caller at a time.
 #pragma once
@@ -12,6 +12,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "flotilla/core/error.h"
 
 namespace flotilla {
 
@@ -28,6 +30,11 @@ class Collective {
   virtual void all_reduce(std::span<float> numbers) = 0;
   // The bytes of rank 0. REQUIRES: as many everywhere.
   virtual void broadcast(std::span<std::byte> bytes) = 0;
+
+  // Nothing follows: from now on nobody minds when another process is gone.
+  virtual void end() {}
+  // This process ends by an error, which then ends the others too. Nothing follows.
+  virtual void fail(const Error& /*error*/) {}
 };
 
 // One process. Nothing it does waits.

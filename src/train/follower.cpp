@@ -1,5 +1,7 @@
 #include "flotilla/train/follower.h"
 
+#include <fmt/format.h>
+
 #include "flotilla/core/error.h"
 #include "flotilla/nn/policy_file.h"
 #include "flotilla/train/checkpoint.h"
@@ -35,6 +37,14 @@ void Follower::start(const OrderSheet& sheet) {
   auto next = std::make_unique<Trainer>(in_phase(*run_, phases, phase, algorithms_));
   if (trainer_ != nullptr) next->take_over(*trainer_);
   trainer_ = std::move(next);
+  const std::string own = trainer_->implementation();
+  if (!sheet.implementation.empty() && own != sheet.implementation) {
+    throw Error(
+        ErrorCode::kUsage,
+        fmt::format("this process computes by '{}', rank 0 by '{}', which differ in bits: give "
+                    "both the same, or cluster.sum=fast",
+                    own, sheet.implementation));
+  }
 }
 
 void Follower::follow() {

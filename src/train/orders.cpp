@@ -11,6 +11,7 @@ void give_order(Collective& collective, const OrderSheet& sheet) {
   writer.f64("fraction", sheet.fraction);
   writer.text("config", sheet.config);
   writer.u64("phase", static_cast<uint64_t>(sheet.phase));
+  writer.text("implementation", sheet.implementation);
   writer.text("model", sheet.model);
   writer.text("optimizer", sheet.optimizer);
   writer.text("state", sheet.state);
@@ -25,6 +26,7 @@ OrderSheet take_order(Collective& collective) {
   sheet.fraction = reader.f64("fraction");
   sheet.config = reader.text("config");
   sheet.phase = static_cast<int>(reader.u64("phase"));
+  sheet.implementation = reader.text("implementation");
   sheet.model = reader.text("model");
   sheet.optimizer = reader.text("optimizer");
   sheet.state = reader.text("state");

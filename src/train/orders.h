@@ -20,9 +20,10 @@ enum class Order : uint64_t {
 // One of them, with what belongs to it.
 struct OrderSheet {
   Order order = Order::kEnd;
-  double fraction = 0;      // of the run, before the update
-  std::string config = {};  // YAML, all keys
-  int phase = 0;            // of a curriculum
+  double fraction = 0;              // of the run, before the update
+  std::string config = {};          // YAML, all keys
+  int phase = 0;                    // of a curriculum
+  std::string implementation = {};  // of rank 0, where all must have the same
   // Of a checkpoint (train/checkpoint.h). Without a state it is the policy alone that is taken.
   std::string model = {}, optimizer = {}, state = {};
 };

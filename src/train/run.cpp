@@ -165,8 +165,11 @@ void Run::begin() {
 }
 
 void Run::set_up() {
-  give_order(*run_.cluster.collective,
-             {.order = Order::kStart, .config = run_.config.to_yaml(), .phase = phase_.index});
+  const bool exact = run_.cluster.sum == BlockSum::kExact;
+  give_order(*run_.cluster.collective, {.order = Order::kStart,
+                                        .config = run_.config.to_yaml(),
+                                        .phase = phase_.index,
+                                        .implementation = exact ? trainer_->implementation() : ""});
   saved_ns_ = now_ns();
   if (run_.vec.crash_dir.path() == kDefaultCrashDir) {
     trainer_->set_crash_dir({directory_.directory(), kDefaultCrashDir});

@@ -54,6 +54,11 @@ Trainer::Trainer(const RunConfig& run)
                                       .seed = run.seed,
                                       .factory = run.policy_factory});
   vec_ = make_vec_env(run.type, run.env_config, own_envs_, layout);
+  if (vec_->memory() != nullptr && processes().size() > 1) {
+    throw Error(ErrorCode::kUsage, fmt::format("the envs of '{}' learn together: one process must "
+                                               "have them all, not {}",
+                                               run.type.name, processes().size()));
+  }
   for (const auto& rollout : ring_) rollout->attach(vec_->arena());
   if (vec_->team() == nullptr) own_pool_ = std::make_unique<ThreadPool>(run.threads);
   if (ahead) {

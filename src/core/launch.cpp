@@ -1,0 +1,96 @@
+#include "flotilla/core/launch.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+
+#include "flotilla/core/error.h"
+
+namespace flotilla {
+namespace {
+
+// The variables of one kind of launcher.
+struct Names {
+  const char* marks;  // that it started this process
+  const char *rank, *size, *local_size;
+  const char* id;  // of a start
+};
+
+// In a batch script of Slurm the variables of ranks are there too; those of a step are not.
+constexpr Names kLaunchers[] = {
+    {"WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
+    {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
+    {"SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE",
+     "SLURM_JOB_ID"},
+};
+
+int number_in(const char* name, const std::string& text, int least, int most) {
+  int value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem == std::errc() && end == text.data() + text.size() && value >= least &&
+      value <= most) {
+    return value;
+  }
+  throw Error(ErrorCode::kUsage, fmt::format("{}: expected a number from {} to {}, not '{}'", name,
+                                             least, most, text));
+}
+
+std::string required(const Variables& variables, const char* name, const char* because) {
+  if (auto text = variables(name)) return *text;
+  throw Error(ErrorCode::kUsage, fmt::format("{} is not set, though {} is", name, because));
+}
+
+bool is_loopback(const std::string& address) {
+  return address == "localhost" || address == "::1" || address.starts_with("127.");
+}
+
+// Processes of one start on one host have the same parent, and another start has another one.
+std::string start_id(const Variables& variables, const Names& names) {
+  return fmt::format("{}.{}.{}.{}", variables(names.id).value_or(""),
+                     variables("TORCHELASTIC_RESTART_COUNT").value_or(""),
+                     variables("MASTER_PORT").value_or(""), ::getppid());
+}
+
+}  // namespace
+
+bool Launch::one_host() const {
+  return local_size == size || (local_size == 0 && is_loopback(address));
+}
+
+std::optional<Launch> launch_from(const Variables& variables) {
+  constexpr int kMost = 1 << 20;
+  for (const Names& names : kLaunchers) {
+    if (!variables(names.marks)) continue;
+    Launch launch;
+    launch.size = number_in(names.size, required(variables, names.size, names.marks), 1, kMost);
+    if (launch.size == 1) return std::nullopt;
+    launch.rank =
+        number_in(names.rank, required(variables, names.rank, names.marks), 0, launch.size - 1);
+    if (const auto local = variables(names.local_size)) {
+      // "2(x3)" of Slurm: three hosts with two each.
+      const std::string first = local->substr(0, local->find_first_of("(,"));
+      launch.local_size = number_in(names.local_size, first, 1, kMost);
+    }
+    launch.address = variables("MASTER_ADDR").value_or("");
+    if (const auto port = variables("MASTER_PORT")) {
+      launch.port = number_in("MASTER_PORT", *port, 1, 65535);
+    }
+    launch.id = start_id(variables, names);
+    if (!launch.one_host()) required(variables, "MASTER_ADDR", names.marks);
+    return launch;
+  }
+  return std::nullopt;
+}
+
+std::optional<Launch> launch_from_environment() {
+  return launch_from([](const char* name) -> std::optional<std::string> {
+    const char* text = std::getenv(name);
+    if (text == nullptr) return std::nullopt;
+    return text;
+  });
+}
+
+}  // namespace flotilla

@@ -1,0 +1,347 @@
+"""Several processes that train one run, on one host and between hosts that are network namespaces.
+
+    python3 tests/cluster/test_cluster.py --binary build/release/flotilla
+    python3 tests/cluster/test_cluster.py --binary build/release/flotilla --kills 20
+
+The same bits for any number of processes; a process that dies, hangs or is cut off ends the others in time with an error
+that names it; what is started again goes on to the bits of an undisturbed run; what cannot work is refused by all. Where the
+program was built without c10d, or the machine allows no namespaces, the tests that need them are skipped.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+OPTIONS = argparse.Namespace(binary="", kills=2, torchrun="")
+LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "OMPI_", "PMIX_", "SLURM_", "TORCHELASTIC_")
+SMALL = ["train", "cartpole", "--num-envs=24", "ppo.blocks=12", "net.hidden=32", "eval.episodes=4", "cluster.deadline_s=6"]
+
+
+def clean_environment():
+    return {name: text for name, text in os.environ.items() if not name.startswith(LAUNCHERS)}
+
+
+def by_torchrun(rank, size, address="127.0.0.1", local=None, port=29512):
+    """The variables that torchrun sets."""
+    return {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size if local is None else local),
+            "MASTER_ADDR": address, "MASTER_PORT": str(port)}
+
+
+class Team:
+    """Processes that were started together."""
+
+    def __init__(self, size, arguments, variables=by_torchrun, prefix=lambda rank: []):
+        self.processes = []
+        for rank in range(size):
+            own = arguments(rank) if callable(arguments) else arguments
+            self.processes.append(subprocess.Popen(
+                [*prefix(rank), OPTIONS.binary, *own], env={**clean_environment(), **variables(rank, size)},
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+
+    def end(self, timeout=90):
+        """(status, stdout, stderr) of each."""
+        ended = []
+        for process in self.processes:
+            try:
+                out, err = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+            ended.append((process.returncode, out, err))
+        return ended
+
+    def kill(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def wait_for(self, path, timeout=60):
+        """Until it is there: then training goes on."""
+        start = time.monotonic()
+        while not path.exists():
+            if time.monotonic() - start > timeout or self.processes[0].poll() is not None:
+                self.kill()
+                raise AssertionError(f"{path} does not appear: {self.processes[0].stderr.read()[-400:]}")
+            time.sleep(0.02)
+
+
+def alone(arguments):
+    done = subprocess.run([OPTIONS.binary, *arguments, "--json"], env=clean_environment(), capture_output=True, text=True,
+                          timeout=120, check=True)
+    return json.loads(done.stdout)
+
+
+def last_line(text):
+    return (text.strip().splitlines() or [""])[-1]
+
+
+class Scratch(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="flotilla-cluster-"))
+        self.addCleanup(shutil.rmtree, self.root, True)
+
+    def out(self, name):
+        return f"--out={self.root / name}"
+
+    def trained(self, team):
+        ended = team.end()
+        self.assertEqual([status for status, _, _ in ended], [0] * len(ended), [err[-300:] for _, _, err in ended])
+        self.assertTrue(all(out == "" for _, out, _ in ended[1:]))
+        return json.loads(ended[0][1])["params_sha256"]
+
+    def assert_all_end(self, team, status, text, within, besides=()):
+        start = time.monotonic()
+        ended = team.end()
+        self.assertLess(time.monotonic() - start, within)
+        for rank, (found, _, err) in enumerate(ended):
+            if rank in besides:
+                continue
+            self.assertEqual((found, last_line(err)), (status, "flotilla: " + text), rank)
+
+
+class Bits(Scratch):
+    def check(self, name, arguments, sizes):
+        expected = alone([*arguments, self.out(name + "1")])["params_sha256"]
+        for size in sizes:
+            found = self.trained(Team(size, [*arguments, self.out(name + str(size)), "--json"]))
+            self.assertEqual(found, expected, size)
+
+    def test_cartpole(self):
+        self.check("cartpole", [*SMALL, "--steps=12288", "normalize_obs=true", "normalize_reward=true"], (2, 3, 4))
+
+    def test_cage2(self):
+        self.check("cage2", ["train", "cage2", "--steps=4800", "--num-envs=24", "n_steps=50", "ppo.blocks=12",
+                             "eval.episodes=2"], (2, 4))
+
+    def test_coinrun(self):
+        self.check("coinrun", ["train", "coinrun", "--steps=128", "--num-envs=4", "n_steps=16", "ppo.blocks=2",
+                               "ppo.batch_size=0", "ppo.minibatches=2", "eval.episodes=0"], (2,))
+
+    def test_fast_sums_learn_too(self):
+        arguments = [*SMALL, "--steps=12288", "cluster.sum=fast"]
+        hashes = {self.trained(Team(size, [*arguments, self.out(f"fast{size}"), "--json"])) for size in (2, 3)}
+        self.assertEqual(len(hashes), 2)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
+    def test_mpirun(self):
+        arguments = [*SMALL, "--steps=6144"]
+        expected = alone([*arguments, self.out("one")])["params_sha256"]
+        done = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "3", OPTIONS.binary, *arguments,
+                               self.out("three"), "--json"], env=clean_environment(), capture_output=True, text=True,
+                              timeout=120, check=True)
+        self.assertEqual(json.loads(done.stdout)["params_sha256"], expected)
+
+    def test_torchrun(self):
+        if not OPTIONS.torchrun:
+            self.skipTest("no torchrun")
+        arguments = [*SMALL, "--steps=6144"]
+        expected = alone([*arguments, self.out("one")])["params_sha256"]
+        done = subprocess.run([OPTIONS.torchrun, "--no-python", "--nproc-per-node=3", "--master-port=29540", OPTIONS.binary,
+                               *arguments, self.out("three"), "--json"], env=clean_environment(), capture_output=True,
+                              text=True, timeout=180, check=True)
+        self.assertEqual(json.loads(done.stdout)["params_sha256"], expected)
+
+
+class Faults(Scratch):
+    ENDLESS = [*SMALL, "--steps=1000000000", "save_freq=768"]
+
+    def disturbed(self, name, signum, victim, status, text, within):
+        team = Team(3, [*self.ENDLESS, self.out(name)])
+        self.addCleanup(team.kill)
+        team.wait_for(self.root / name / "checkpoints" / "step_3072")
+        team.processes[victim].send_signal(signum)
+        if signum == signal.SIGSTOP:
+            time.sleep(8)
+            team.processes[victim].kill()
+        self.assert_all_end(team, status, text, within, besides=(victim,))
+
+    def test_a_process_that_dies_is_named(self):
+        for victim in (0, 2):
+            self.disturbed(f"kill{victim}", signal.SIGKILL, victim, 3, f"rank {victim} is lost: its process ended", 6)
+
+    def test_a_process_that_hangs_is_named(self):
+        self.disturbed("stop", signal.SIGSTOP, 1, 3, "rank 1 is lost: no sign of life within 6 s", 2)
+
+    def test_an_interrupt_of_any_ends_all_in_order(self):
+        team = Team(3, [*self.ENDLESS, self.out("int")])
+        self.addCleanup(team.kill)
+        team.wait_for(self.root / "int" / "checkpoints" / "step_3072")
+        team.processes[1].send_signal(signal.SIGINT)
+        ended = team.end()
+        self.assertEqual([status for status, _, _ in ended], [130] * 3)
+        for _, _, err in ended:
+            self.assertIn("interrupted after", last_line(err))
+
+    def test_what_is_started_again_ends_with_the_same_bits(self):
+        limit = ["--steps=49152"]
+        expected = alone([*SMALL, *limit, self.out("one")])["params_sha256"]
+        rng = random.Random(7)
+        for number in range(OPTIONS.kills):
+            name = f"killed{number}"
+            command = [*SMALL, *limit, "save_freq=768", "--auto-resume", self.out(name), "--json"]
+            team = Team(3, command)
+            team.wait_for(self.root / name / "checkpoints" / "step_768")
+            time.sleep(rng.uniform(0, 1))
+            team.processes[rng.randrange(3)].kill()
+            team.end()
+            size = rng.choice((2, 3, 4))
+            self.assertEqual(self.trained(Team(size, command)), expected, (number, size))
+
+
+class Refusals(Scratch):
+    def refused(self, status, text, arguments=(), variables=by_torchrun, within=12):
+        team = Team(2, lambda rank: [*SMALL, "--steps=6144", self.out("refused"),
+                                     *(arguments(rank) if callable(arguments) else arguments)], variables)
+        self.addCleanup(team.kill)
+        self.assert_all_end(team, status, text, within)
+        self.assertFalse((self.root / "refused").exists())
+
+    def test_settings(self):
+        self.refused(2, "unknown key 'ppo.blokcs'; did you mean 'ppo.blocks'?", ["ppo.blokcs=3"])
+        self.refused(2, "rank 1 has another config than rank 0", lambda rank: [f"--seed={rank}"])
+        self.refused(2, "--out and --resume exclude each other", ["--auto-resume", "--resume=x"])
+
+    def test_variables(self):
+        self.refused(2, "MASTER_ADDR is not set, though WORLD_SIZE is",
+                     variables=lambda rank, size: {"RANK": str(rank), "WORLD_SIZE": str(size)})
+        self.refused(2, "RANK: expected a number from 0 to 1, not 'x'",
+                     variables=lambda rank, size: {**by_torchrun(rank, size), "RANK": "x"})
+        self.refused(2, "MASTER_ADDR: 'no.such.host.invalid' is no address: Name or service not known",
+                     variables=lambda rank, size: by_torchrun(rank, size, "no.such.host.invalid", local=1))
+
+    def test_one_that_does_not_come(self):
+        team = Team(1, [*SMALL, "--steps=6144", self.out("refused")], lambda rank, _: by_torchrun(rank, 2))
+        self.assert_all_end(team, 3, "rank 1 of 2 has not come within 6 s", 12)
+
+    def test_a_port_that_is_taken(self):
+        with socket.socket() as taken:
+            taken.bind(("", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            host = own_address()
+            team = Team(1, [*SMALL, "--steps=6144", self.out("refused"), f"cluster.port={port}"],
+                        lambda rank, _: by_torchrun(rank, 2, host, local=1))
+            self.assert_all_end(team, 2, f"cluster.port: {port} of {host} cannot be opened: another program has it", 12)
+
+    def test_another_kernel(self):
+        text = "this process computes by 'fused portable'"
+        team = Team(2, [*SMALL, "--steps=6144", self.out("refused")],
+                    lambda rank, size: {**by_torchrun(rank, size), "FLOTILLA_KERNEL": "portable" if rank else ""})
+        for status, _, err in team.end():
+            self.assertEqual(status, 2)
+            self.assertIn(text, last_line(err))
+
+
+def own_address():
+    """One that is not loopback, or loopback where there is no other."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return probe.getsockname()[0]
+        except OSError:
+            return "127.0.0.1"
+
+
+class Hosts:
+    """Network namespaces with a bridge between them."""
+
+    def __init__(self, count):
+        self.tag = f"fl{os.getpid() % 10000}"
+        self.names = [f"{self.tag}h{i}" for i in range(count)]
+        self.bridge = f"{self.tag}br"
+        self.ip("link", "add", self.bridge, "type", "bridge")
+        self.ip("link", "set", self.bridge, "up")
+        for i, name in enumerate(self.names):
+            self.ip("netns", "add", name)
+            self.ip("link", "add", f"{name}o", "type", "veth", "peer", "name", "eth0", "netns", name)
+            self.ip("link", "set", f"{name}o", "master", self.bridge, "up")
+            self.ip("-n", name, "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
+            self.ip("-n", name, "link", "set", "eth0", "up")
+            self.ip("-n", name, "link", "set", "lo", "up")
+
+    @staticmethod
+    def ip(*words):
+        subprocess.run(["ip", *words], check=True, capture_output=True)
+
+    @staticmethod
+    def address(host):
+        return f"10.77.31.{host + 1}"
+
+    def prefix(self, rank):
+        return ["ip", "netns", "exec", self.names[rank]]
+
+    def cut_off(self, host):
+        self.ip("link", "set", f"{self.names[host]}o", "down")
+
+    def join(self, host):
+        self.ip("link", "set", f"{self.names[host]}o", "up")
+
+    def close(self):
+        for words in [("netns", "del", name) for name in self.names] + [("link", "del", self.bridge)]:
+            subprocess.run(["ip", *words], check=False, capture_output=True)
+
+
+class BetweenHosts(Scratch):
+    def setUp(self):
+        super().setUp()
+        try:
+            self.hosts = Hosts(2)
+        except (OSError, subprocess.CalledProcessError) as error:
+            self.skipTest(f"no network namespaces here: {error}")
+        self.addCleanup(self.hosts.close)
+
+    def team(self, arguments):
+        team = Team(2, arguments, lambda rank, size: by_torchrun(rank, size, self.hosts.address(0), local=1),
+                    self.hosts.prefix)
+        self.addCleanup(team.kill)
+        return team
+
+    def test_the_bits_are_those_of_one_process(self):
+        arguments = [*SMALL, "--steps=6144"]
+        expected = alone([*arguments, self.out("one")])["params_sha256"]
+        self.assertEqual(self.trained(self.team([*arguments, self.out("two"), "--json"])), expected)
+
+    def test_one_that_is_cut_off_ends_both_and_the_next_start_goes_on(self):
+        limit = [*SMALL, "--steps=98304", "save_freq=768"]
+        expected = alone([*limit, self.out("one")])["params_sha256"]
+        command = [*limit, self.out("cut"), "--auto-resume", "--json"]
+        team = self.team(command)
+        team.wait_for(self.root / "cut" / "checkpoints" / "step_1536")
+        self.hosts.cut_off(1)
+        start = time.monotonic()
+        ended = team.end()
+        self.assertLess(time.monotonic() - start, 10)
+        for rank, (status, _, err) in enumerate(ended):
+            self.assertEqual(status, 3, err)
+            self.assertIn(f"rank {1 - rank} is lost", last_line(err))
+        self.hosts.join(1)
+        self.assertEqual(self.trained(self.team(command)), expected)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", required=True)
+    parser.add_argument("--kills", type=int, default=2, help="of a random process at a random moment")
+    parser.add_argument("--torchrun", default=shutil.which("torchrun") or "")
+    parser.add_argument("--only", default="", help="a class or a test of it")
+    parser.parse_args(namespace=OPTIONS)
+    if not (pathlib.Path(OPTIONS.binary).parent / "libflotilla_c10d.so").exists():
+        print("skipped: this build has no c10d (libtorch-dev, libgloo-dev)")
+        return 77
+    names = [f"__main__.{OPTIONS.only}"] if OPTIONS.only else ["__main__"]
+    suite = unittest.defaultTestLoader.loadTestsFromNames(names)
+    return 0 if unittest.TextTestRunner(verbosity=1).run(suite).wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
