@@ -130,6 +130,7 @@ void Trainer::iterate() {
   rollout_->require_finite(vec_->first_env());
   note_episodes();
   scale_rewards();
+  if (EnvMemory* memory = vec_->memory(); memory != nullptr) memory->prepare(progress_.updates + 1);
 
   const float* rewards = run_.normalise_reward ? scaled_reward_.data() : rollout_->reward;
   progress_.update =
