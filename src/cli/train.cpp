@@ -282,7 +282,7 @@ void add_train_command(Command& root, Program& program) {
   Command& command = root.add("train", "train a policy");
   auto state = std::make_shared<TrainArguments>(program);
   state->run.add_to(command, program);
-  command.option("--out,--checkpoint-dir", state->out,
+  command.option("--out,--checkpoint-dir,--save-dir", state->out,
                  "directory of the run (default runs/NAME-seedS-TIME)");
   command.flag("--auto-resume", state->auto_resume,
                "go on with the run in --out if there is one, and start it otherwise");

@@ -20,8 +20,11 @@ class EnvMemory {
  public:
   virtual ~EnvMemory() = default;
 
-  // After rollout `rollout`, counted from 1, and its update. True: what the envs show of
-  // themselves may be another from now on.
+  // After rollout `rollout`, counted from 1, before its update: what learn() will do may begin, in
+  // a thread of its own. Nothing else is asked for until learn() is called.
+  virtual void prepare(int64_t /*rollout*/) {}
+  // After rollout `rollout` and its update. True: what the envs show of themselves may be another
+  // from now on. What prepare() began has ended.
   virtual bool learn(int64_t rollout) = 0;
   // Numbers for the metrics of a run; the names never change.
   virtual std::vector<std::pair<std::string, double>> facts() const = 0;

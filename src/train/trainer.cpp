@@ -153,6 +153,7 @@ void Trainer::learn_from_envs(double fraction_done) {
   rollout_->require_finite(vec_->first_env());
   hear_news();
   scale_rewards();
+  if (EnvMemory* memory = vec_->memory(); memory != nullptr) memory->prepare(progress_.updates + 1);
 
   const float* rewards = run_.normalise_reward ? scaled_reward_.data() : rollout_->reward;
   progress_.update =

@@ -61,6 +61,8 @@ Schema AdviceOptions::schema() {
       .integer("every", defaults.every, {1, 1'000'000}, "rollouts between lessons")
       .integer("records", static_cast<int64_t>(defaults.records), {1, 100'000'000},
                "latest answers that are learnt from")
+      .boolean("background", defaults.background,
+               "lessons in a thread of their own, beside the update; with the same result")
       .integer("epochs", defaults.learning.epochs, {1, 1'000'000}, "of a lesson")
       .integer("batch", defaults.learning.batch, {1, 1'000'000},
                "answers that weigh as much as the regulariser; fewer: no lesson");
@@ -71,6 +73,7 @@ AdviceOptions AdviceOptions::from(const Config& config) {
   return {.types = types_from(config.get_text("types")),
           .every = static_cast<int>(config.get_integer("every")),
           .records = static_cast<size_t>(config.get_integer("records")),
+          .background = config.get_boolean("background"),
           .learning = {.epochs = static_cast<int>(config.get_integer("epochs")),
                        .batch = static_cast<int>(config.get_integer("batch"))}};
 }
@@ -82,9 +85,14 @@ FlexibilityMemory::FlexibilityMemory(const Travellers& travellers, const AdviceO
       embedding_(travellers.count, kSeed, embedding_options()),
       guesses_(embedding_.predict()) {}
 
+void FlexibilityMemory::prepare(int64_t rollout) {
+  if (!options_.background || !has_lesson(rollout)) return;
+  lesson_ = std::async(std::launch::async, [this] { return hold_lesson(); });
+}
+
 bool FlexibilityMemory::learn(int64_t rollout) {
-  if (!learns_ || rollout % options_.every != 0) return false;
-  const LearningOutcome outcome = dvrp::learn(embedding_, records_, travellers_, options_.learning);
+  if (!has_lesson(rollout)) return false;
+  const LearningOutcome outcome = lesson_.valid() ? lesson_.get() : hold_lesson();
   if (outcome.skipped) {
     log::info("flexibility: nothing learnt", {{"why", *outcome.skipped}});
     return false;
@@ -123,6 +131,7 @@ std::vector<std::pair<std::string, double>> FlexibilityMemory::facts() const {
 }
 
 void FlexibilityMemory::save(Writer& writer) const {
+  if (lesson_.valid()) lesson_.wait();
   records_.save(writer);
   save_tensors(writer, "weights", embedding_.weights());
   save_tensors(writer, "optimiser", embedding_.optimiser());
@@ -130,6 +139,7 @@ void FlexibilityMemory::save(Writer& writer) const {
 }
 
 void FlexibilityMemory::load(Reader& reader) {
+  if (lesson_.valid()) lesson_.wait();
   OfferRecords records(options_.records);
   records.load(reader, travellers_);
   FlexibilityEmbedding embedding(travellers_.count, kSeed, embedding_options());

@@ -1,7 +1,12 @@
 // What all envs of a run know about the travellers: the answers so far, the embedding learnt from
 // them every few rollouts, and its guesses, by which offers are advised.
+//
+// A lesson needs the answers of a rollout, and its guesses are used from the next one on. So it may
+// run in a thread of its own beside the update between them, with the same result: nobody asks for
+// anything in that time.
 #pragma once
 
+#include <future>
 #include <optional>
 #include <string>
 
@@ -17,6 +22,7 @@ struct AdviceOptions {
   Types types = Types::kNone;
   int every = 10;  // rollouts between lessons
   size_t records = OfferRecords::kCapacity;
+  bool background = false;  // lessons in a thread of their own
   LearningOptions learning;
 
   static Schema schema();
@@ -38,6 +44,7 @@ class FlexibilityMemory final : public EnvMemory {
     if (learns_) records_.add(offer);
   }
 
+  void prepare(int64_t rollout) override;
   bool learn(int64_t rollout) override;
   std::vector<std::pair<std::string, double>> facts() const override;
   void save(Writer& writer) const override;
@@ -46,6 +53,10 @@ class FlexibilityMemory final : public EnvMemory {
   void set_knowledge(std::span<const std::byte> knowledge) override;
 
  private:
+  bool has_lesson(int64_t rollout) const { return learns_ && rollout % options_.every == 0; }
+  LearningOutcome hold_lesson() {
+    return dvrp::learn(embedding_, records_, travellers_, options_.learning);
+  }
   void report(const LearningOutcome& outcome) const;
 
   const Travellers& travellers_;
@@ -55,6 +66,7 @@ class FlexibilityMemory final : public EnvMemory {
   std::vector<TypeProbabilities> guesses_;  // by traveller
   double loss_ = 0;                         // after the last lesson
   bool learns_ = true;
+  std::future<LearningOutcome> lesson_;  // that has begun; the last member: it uses the others
 };
 
 }  // namespace flotilla::dvrp

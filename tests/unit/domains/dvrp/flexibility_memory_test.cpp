@@ -61,6 +61,27 @@ TEST(FlexibilityMemory, GoesOnAsItWas) {
   EXPECT_EQ(other.facts(), memory.facts());
 }
 
+TEST(FlexibilityMemory, LearnsTheSameInTheBackground) {
+  AdviceOptions beside = options();
+  beside.background = true;
+  FlexibilityMemory memory(travellers(), options()), other(travellers(), beside);
+  for (FlexibilityMemory* each : {&memory, &other}) {
+    Rng rng(1, stream_of(Purpose::kTest, 0));
+    for (int64_t rollout = 1; rollout <= 6; ++rollout) {
+      for (int i = 0; i < 5; ++i) ask_everybody(*each, rng);
+      const std::vector<std::byte> before = each->knowledge();
+      each->prepare(rollout);
+      EXPECT_EQ(each->knowledge(), before) << "handed over too early";
+      EXPECT_EQ(each->learn(rollout), rollout % 2 == 0);
+      EXPECT_EQ(each->knowledge() != before, rollout % 2 == 0);
+    }
+  }
+  EXPECT_EQ(saved(other), saved(memory));
+  EXPECT_EQ(other.knowledge(), memory.knowledge());
+  other.prepare(8);
+  saved(other);  // waits for the lesson: a data race otherwise
+}
+
 TEST(FlexibilityMemory, WhoIsGivenKnowledgeLearnsNothing) {
   FlexibilityMemory memory(travellers(), options()), given(travellers(), options());
   Rng rng(1, stream_of(Purpose::kTest, 0));

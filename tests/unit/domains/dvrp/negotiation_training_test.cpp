@@ -61,6 +61,13 @@ TEST(NegotiationTraining, DoesNotDependOnTheThreads) {
   EXPECT_NE(trained({"backend=serial", "threads=1", "seed=1"}), expected);
 }
 
+TEST(NegotiationTraining, LessonsInTheBackgroundChangeNothing) {
+  const std::vector<std::string> layout = {"backend=threads", "threads=2"};
+  std::vector<std::string> background = layout;
+  background.emplace_back("env.advice.background=true");
+  EXPECT_EQ(trained(background), trained(layout));
+}
+
 // Four environments play a day: that is one number about days, not four.
 TEST(NegotiationTraining, TheIntervalIsOfDaysNotOfReplicas) {
   constexpr size_t kSaving = 2, kDays = 5, kReplicas = 4;
@@ -86,6 +93,7 @@ TEST(NegotiationTraining, GoesOnFromTheMiddleOfAnEpisode) {
   std::vector<std::vector<std::string>> cases = {
       {"env.reward=counterfactual", "env.advice.types=true", "ppo.phases=separate"},
       {"env.reward=marginal", "env.observation=detours"},
+      {"env.reward=marginal", "env.advice.background=true"},
       {"env.reward=temporal", "env.observation=list"}};
   if (flotilla::test::kSanitized) cases.resize(1);
   for (std::vector<std::string> settings : cases) {
