@@ -47,8 +47,10 @@ bool is_loopback(const std::string& address) {
   return address == "localhost" || address == "::1" || address.starts_with("127.");
 }
 
-// Processes of one start on one host have the same parent, and another start has another one.
+// Processes of one start on one host have the same parent, and another start has another one; or
+// whoever starts them says so.
 std::string start_id(const Variables& variables, const Names& names) {
+  if (const auto given = variables("FLOTILLA_START_ID")) return *given;
   return fmt::format("{}.{}.{}.{}", variables(names.id).value_or(""),
                      variables("TORCHELASTIC_RESTART_COUNT").value_or(""),
                      variables("MASTER_PORT").value_or(""), ::getppid());

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "flotilla/core/error.h"
 #include "flotilla/core/serial.h"
 
 namespace flotilla {
@@ -26,6 +27,16 @@ class EnvMemory {
   // After rollout `rollout` and its update. True: what the envs show of themselves may be another
   // from now on. What prepare() began has ended.
   virtual bool learn(int64_t rollout) = 0;
+
+  // Where several processes share the envs, each learns what one would from all of them: from
+  // share() on it keeps what it noted, until all are given the notes of all, in the order of envs,
+  // before prepare() and learn(). Throws Error(kUsage) where that is not possible.
+  virtual void share() {
+    throw Error(ErrorCode::kUsage, "what these envs learn together cannot be shared by processes");
+  }
+  virtual std::vector<std::byte> take_notes() { return {}; }
+  virtual void add_notes(std::span<const std::vector<std::byte>> /*of_all*/) {}
+
   // Numbers for the metrics of a run; the names never change.
   virtual std::vector<std::pair<std::string, double>> facts() const = 0;
 

@@ -54,11 +54,7 @@ Trainer::Trainer(const RunConfig& run)
                                       .seed = run.seed,
                                       .factory = run.policy_factory});
   vec_ = make_vec_env(run.type, run.env_config, own_envs_, layout);
-  if (vec_->memory() != nullptr && processes().size() > 1) {
-    throw Error(ErrorCode::kUsage, fmt::format("the envs of '{}' learn together: one process must "
-                                               "have them all, not {}",
-                                               run.type.name, processes().size()));
-  }
+  if (vec_->memory() != nullptr && processes().size() > 1) vec_->memory()->share();
   for (const auto& rollout : ring_) rollout->attach(vec_->arena());
   if (vec_->team() == nullptr) own_pool_ = std::make_unique<ThreadPool>(run.threads);
   if (ahead) {
@@ -153,7 +149,10 @@ void Trainer::learn_from_envs(double fraction_done) {
   rollout_->require_finite(vec_->first_env());
   hear_news();
   scale_rewards();
-  if (EnvMemory* memory = vec_->memory(); memory != nullptr) memory->prepare(progress_.updates + 1);
+  if (EnvMemory* memory = vec_->memory(); memory != nullptr) {
+    if (processes().size() > 1) memory->add_notes(gather_bytes(processes(), memory->take_notes()));
+    memory->prepare(progress_.updates + 1);
+  }
 
   const float* rewards = run_.normalise_reward ? scaled_reward_.data() : rollout_->reward;
   progress_.update =

@@ -22,7 +22,7 @@ import tempfile
 import time
 import unittest
 
-OPTIONS = argparse.Namespace(binary="", kills=2, torchrun="")
+OPTIONS = argparse.Namespace(binary="", kills=2, torchrun="", ray="")
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "OMPI_", "PMIX_", "SLURM_", "TORCHELASTIC_")
 SMALL = ["train", "cartpole", "--num-envs=24", "ppo.blocks=12", "net.hidden=32", "eval.episodes=4", "cluster.deadline_s=6"]
 
@@ -127,6 +127,11 @@ class Bits(Scratch):
         self.check("coinrun", ["train", "coinrun", "--steps=128", "--num-envs=4", "n_steps=16", "ppo.blocks=2",
                                "ppo.batch_size=0", "ppo.minibatches=2", "eval.episodes=0"], (2,))
 
+    def test_dvrp_with_what_its_environments_learn_together(self):
+        self.check("dvrp", ["train", "dvrp", "--steps=768", "--num-envs=8", "--customers=8", "replicas=2", "n_steps=16",
+                            "ppo.blocks=4", "ppo.minibatch_size=32", "advice.every=1", "env.advice.records=200",
+                            "net.hidden=16", "eval.episodes=0"], (2, 3))
+
     def test_fast_sums_learn_too(self):
         arguments = [*SMALL, "--steps=12288", "cluster.sum=fast"]
         hashes = {self.trained(Team(size, [*arguments, self.out(f"fast{size}"), "--json"])) for size in (2, 3)}
@@ -196,6 +201,61 @@ class Faults(Scratch):
             team.end()
             size = rng.choice((2, 3, 4))
             self.assertEqual(self.trained(Team(size, command)), expected, (number, size))
+
+
+def programs_of(folder):
+    """The processes of this program that train in a folder, by the words of their commands."""
+    found = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if words[0] == OPTIONS.binary and any(str(folder) in word for word in words):
+            found.append(int(entry.name))
+    return found
+
+
+class ByRay(Scratch):
+    """With a Python that has Ray; the module is run from its file, lest the whole package be needed there."""
+
+    MODULE = pathlib.Path(__file__).resolve().parents[2] / "src" / "python" / "flotilla" / "ray.py"
+
+    def setUp(self):
+        super().setUp()
+        if not OPTIONS.ray:
+            self.skipTest("no Python with Ray")
+
+    def start(self, *words):
+        code = f"import runpy, sys; sys.argv[0] = 'ray'; runpy.run_path({str(self.MODULE)!r}, run_name='__main__')"
+        return subprocess.Popen([OPTIONS.ray, "-c", code, *words], env=clean_environment(), stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True)
+
+    def test_what_it_starts_again_ends_with_the_same_bits(self):
+        arguments = [*SMALL, "--steps=49152", "save_freq=768"]
+        expected = alone([*arguments, self.out("one")])["params_sha256"]
+        run = self.root / "two"
+        driver = self.start("--num-workers=2", f"--program={OPTIONS.binary}", *arguments, f"--out={run}")
+        self.addCleanup(driver.kill)
+        deadline = time.monotonic() + 90
+        while not (run / "checkpoints" / "step_3072").exists():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        os.kill(programs_of(run)[-1], signal.SIGKILL)
+        said, _ = driver.communicate(timeout=180)
+        self.assertEqual(driver.returncode, 0, said[-2000:])
+        self.assertIn("flotilla.ray: a process was lost", said)
+        self.assertEqual(json.loads((run / "summary.json").read_text())["params_sha256"], expected)
+        self.assertEqual(programs_of(run), [])
+
+    def test_refuses_what_it_cannot_start(self):
+        for words, text in ((["--num-workers=2"], "expected a command of flotilla"),
+                            (["--num-workers=2", "train", "cartpole"], "train needs --out"),
+                            (["--num-workers=0", "train", "cartpole", "--out=x"], "expected 1 or more")):
+            driver = self.start(*words)
+            said, _ = driver.communicate(timeout=60)
+            self.assertEqual(driver.returncode, 2)
+            self.assertIn(text, said)
 
 
 class Refusals(Scratch):
@@ -311,6 +371,21 @@ class BetweenHosts(Scratch):
         expected = alone([*arguments, self.out("one")])["params_sha256"]
         self.assertEqual(self.trained(self.team([*arguments, self.out("two"), "--json"])), expected)
 
+    def test_torchrun_on_both(self):
+        if not OPTIONS.torchrun:
+            self.skipTest("no torchrun")
+        arguments = [*SMALL, "--steps=6144"]
+        expected = alone([*arguments, self.out("one")])["params_sha256"]
+        agents = [subprocess.Popen(
+            [*self.hosts.prefix(host), OPTIONS.torchrun, "--no-python", "--nnodes=2", "--nproc-per-node=2", "--rdzv-backend=c10d",
+             f"--rdzv-endpoint={self.hosts.address(0)}:29500", f"--local-addr={self.hosts.address(host)}", OPTIONS.binary,
+             *arguments, self.out("four"), "--json"], env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True) for host in range(2)]
+        said = [agent.communicate(timeout=180) for agent in agents]
+        self.assertEqual([agent.returncode for agent in agents], [0, 0], [err[-500:] for _, err in said])
+        found = [json.loads(out)["params_sha256"] for out, _ in said if out]
+        self.assertEqual(found, [expected])
+
     def test_one_that_is_cut_off_ends_both_and_the_next_start_goes_on(self):
         limit = [*SMALL, "--steps=98304", "save_freq=768"]
         expected = alone([*limit, self.out("one")])["params_sha256"]
@@ -333,8 +408,10 @@ def main():
     parser.add_argument("--binary", required=True)
     parser.add_argument("--kills", type=int, default=2, help="of a random process at a random moment")
     parser.add_argument("--torchrun", default=shutil.which("torchrun") or "")
+    parser.add_argument("--ray", default="", help="a Python with Ray")
     parser.add_argument("--only", default="", help="a class or a test of it")
     parser.parse_args(namespace=OPTIONS)
+    OPTIONS.binary = os.path.abspath(OPTIONS.binary)
     if not (pathlib.Path(OPTIONS.binary).parent / "libflotilla_c10d.so").exists():
         print("skipped: this build has no c10d (libtorch-dev, libgloo-dev)")
         return 77

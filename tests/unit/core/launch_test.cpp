@@ -70,6 +70,14 @@ TEST(Launch, OfSrun) {
             "MASTER_ADDR is not set, though SLURM_STEP_ID is");
 }
 
+TEST(Launch, HasTheIdThatItWasGiven) {
+  const Set set = {{"RANK", "0"},
+                   {"WORLD_SIZE", "2"},
+                   {"LOCAL_WORLD_SIZE", "2"},
+                   {"FLOTILLA_START_ID", "of mine"}};
+  EXPECT_EQ(launch_of(set)->id, "of mine");
+}
+
 TEST(Launch, ByHandOnLoopbackIsOneHost) {
   Set set = {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}};
   EXPECT_TRUE(launch_of(set)->one_host());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -88,6 +89,26 @@ FlexibilityMemory::FlexibilityMemory(const Travellers& travellers, const AdviceO
 void FlexibilityMemory::prepare(int64_t rollout) {
   if (!options_.background || !has_lesson(rollout)) return;
   lesson_ = std::async(std::launch::async, [this] { return hold_lesson(); });
+}
+
+std::vector<std::byte> FlexibilityMemory::take_notes() {
+  const auto bytes = std::as_bytes(std::span(notes_));
+  std::vector<std::byte> taken(bytes.begin(), bytes.end());
+  notes_.clear();
+  step_ = 0;
+  return taken;
+}
+
+// As one process would have recorded them: step by step, and in each in the order of envs.
+void FlexibilityMemory::add_notes(std::span<const std::vector<std::byte>> of_all) {
+  std::vector<Note> all;
+  for (const std::vector<std::byte>& bytes : of_all) {
+    const size_t before = all.size();
+    all.resize(before + bytes.size() / sizeof(Note));
+    std::memcpy(static_cast<void*>(all.data() + before), bytes.data(), bytes.size());
+  }
+  std::ranges::stable_sort(all, {}, &Note::step);
+  for (const Note& note : all) records_.add(note.offer);
 }
 
 bool FlexibilityMemory::learn(int64_t rollout) {

@@ -40,9 +40,20 @@ class FlexibilityMemory final : public EnvMemory {
     const TypeProbabilities& guess = guesses_[static_cast<size_t>(traveller)];
     return learns_ ? drawn_type(guess, luck) : likeliest(guess);
   }
+  // The envs make a step: what is recorded next is of it.
+  void begin_step() { ++step_; }
   void record(const OfferRecord& offer) {
-    if (learns_) records_.add(offer);
+    if (!learns_) return;
+    if (shared_) {
+      notes_.push_back({.step = step_, .offer = offer});
+    } else {
+      records_.add(offer);
+    }
   }
+
+  void share() override { shared_ = true; }
+  std::vector<std::byte> take_notes() override;
+  void add_notes(std::span<const std::vector<std::byte>> of_all) override;
 
   void prepare(int64_t rollout) override;
   bool learn(int64_t rollout) override;
@@ -53,6 +64,11 @@ class FlexibilityMemory final : public EnvMemory {
   void set_knowledge(std::span<const std::byte> knowledge) override;
 
  private:
+  struct Note {
+    uint32_t step = 0;  // since the last were taken
+    OfferRecord offer;
+  };
+
   bool has_lesson(int64_t rollout) const { return learns_ && rollout % options_.every == 0; }
   LearningOutcome hold_lesson() {
     return dvrp::learn(embedding_, records_, travellers_, options_.learning);
@@ -65,7 +81,9 @@ class FlexibilityMemory final : public EnvMemory {
   FlexibilityEmbedding embedding_;
   std::vector<TypeProbabilities> guesses_;  // by traveller
   double loss_ = 0;                         // after the last lesson
-  bool learns_ = true;
+  bool learns_ = true, shared_ = false;
+  uint32_t step_ = 0;
+  std::vector<Note> notes_;
   std::future<LearningOutcome> lesson_;  // that has begun; the last member: it uses the others
 };
 

@@ -206,14 +206,18 @@ float Negotiation::reward_of(const State& s) const {
   return static_cast<float>(saved - kappa_ * minutes - asking);
 }
 
-void Negotiation::remember(const State& s) const {
+void Negotiation::remember(std::span<State* const> states) const {
   if (memory_ == nullptr) return;
-  const auto at = static_cast<size_t>(s.fixed);
-  const Trip& trip = data_->travellers.trips[static_cast<size_t>(s.trips[at])];
-  memory_->record({.traveller = trip.traveller,
-                   .trip = s.trips[at],
-                   .action = static_cast<uint16_t>(s.offered),
-                   .accepted = static_cast<uint16_t>(trip.accepted(s.offered))});
+  memory_->begin_step();
+  for (const State* s : states) {
+    if (s->failed != 0) continue;
+    const auto at = static_cast<size_t>(s->fixed);
+    const Trip& trip = data_->travellers.trips[static_cast<size_t>(s->trips[at])];
+    memory_->record({.traveller = trip.traveller,
+                     .trip = s->trips[at],
+                     .action = static_cast<uint16_t>(s->offered),
+                     .accepted = static_cast<uint16_t>(trip.accepted(s->offered))});
+  }
 }
 
 Outcome Negotiation::step(State& s, ActionRow, Rng& g) const {

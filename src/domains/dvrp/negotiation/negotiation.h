@@ -82,7 +82,8 @@ class Negotiation {
   // The fixed requests as they stand.
   Instance fixed_requests(const State& s) const;
   // What the offers of the step under way were answered, if anybody learns from it.
-  void remember(const State& s) const;
+  // What the travellers of all envs have answered in a step.
+  void remember(std::span<State* const> states) const;
   bool wants_plain() const { return reward_ == Reward::kCounterfactual; }
 
  protected:

@@ -28,9 +28,7 @@ class Pricing final : public Stage<State> {
     });
     router_->route({pointers_.data(), count}, {tours_.data(), count});
     for (const Order& order : orders_) settle(order, tours_[order.instance]);
-    for (State* s : states) {
-      if (s->failed == 0) env_.remember(*s);
-    }
+    env_.remember(states);
   }
 
   std::string name() const override { return "oracle: " + router_->name(); }
