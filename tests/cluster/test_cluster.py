@@ -378,8 +378,9 @@ class BetweenHosts(Scratch):
         expected = alone([*arguments, self.out("one")])["params_sha256"]
         agents = [subprocess.Popen(
             [*self.hosts.prefix(host), OPTIONS.torchrun, "--no-python", "--nnodes=2", "--nproc-per-node=2", "--rdzv-backend=c10d",
-             f"--rdzv-endpoint={self.hosts.address(0)}:29500", f"--local-addr={self.hosts.address(host)}", OPTIONS.binary,
-             *arguments, self.out("four"), "--json"], env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+             f"--rdzv-endpoint={self.hosts.address(0)}:29500", f"--local-addr={self.hosts.address(host)}",
+             f"--rdzv-conf=is_host={int(host == 0)}",  # both namespaces have one host's name
+             OPTIONS.binary, *arguments, self.out("four"), "--json"], env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True) for host in range(2)]
         said = [agent.communicate(timeout=180) for agent in agents]
         self.assertEqual([agent.returncode for agent in agents], [0, 0], [err[-500:] for _, err in said])
