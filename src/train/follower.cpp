@@ -32,6 +32,8 @@ void Follower::start(const OrderSheet& sheet) {
   run_.emplace(env_of(registry_, config), config, algorithms_);
   run_->policy_factory = policy_factory_;
   run_->cluster.collective = &collective_;
+  // There is no run directory here to put them into.
+  if (run_->vec.crash_dir.path() == kDefaultCrashDir) run_->vec.crash_dir = {};
   const std::vector<CurriculumPhase> phases = phases_of(*run_);
   const auto phase = static_cast<size_t>(sheet.phase);
   auto next = std::make_unique<Trainer>(in_phase(*run_, phases, phase, algorithms_));

@@ -179,16 +179,17 @@ class C10dCollective final : public Collective {
     std::memcpy(bytes.data(), tensors[0].data_ptr(), bytes.size());
   }
 
+  // Nobody looks into the store any more when all have met, so that its file can go.
   void end() override {
     ending_ = true;
+    stop_watching();
     std::vector<std::byte> one(1), all(static_cast<size_t>(size_));
     try {
       all_gather(one, all);
     } catch (const Error&) {
-      // All is done: whoever is gone has no more to say.
+      return;  // all is done: whoever is gone has no more to say
     }
-    stop_watching();
-    if (file_) file_->remove();
+    if (file_ && rank_ == 0) file_->remove();
   }
 
   void fail(const Error& error) override {

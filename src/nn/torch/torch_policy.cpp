@@ -492,6 +492,7 @@ LossSums TorchPolicy::gradient(ThreadPool& pool, const Samples& samples,
 }
 
 GradientView TorchPolicy::gradient_view() {
+  if (!gradient_.defined()) gradient_ = at::zeros_like(network_.flat());
   return {.data = gradient_.data_ptr<float>(),
           .count = static_cast<size_t>(gradient_.numel()),
           .memory = device_.is_cuda() ? Memory::kCuda : Memory::kHost};
