@@ -18,6 +18,14 @@ void give_order(Collective& collective, const OrderSheet& sheet) {
   broadcast_bytes(collective, writer.buffer());
 }
 
+void order_start(const RunConfig& run, const std::string& implementation, int phase) {
+  const bool exact = run.cluster.sum == BlockSum::kExact;
+  give_order(*run.cluster.collective, {.order = Order::kStart,
+                                       .config = run.config.to_yaml(),
+                                       .phase = phase,
+                                       .implementation = exact ? implementation : ""});
+}
+
 OrderSheet take_order(Collective& collective) {
   const std::vector<std::byte> bytes = broadcast_bytes(collective, {});
   Reader reader(bytes, "what rank 0 says");

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "flotilla/core/collective.h"
+#include "flotilla/train/run_config.h"
 
 namespace flotilla {
 
@@ -30,6 +31,8 @@ struct OrderSheet {
 
 // Rank 0 says it; nothing happens where it is alone.
 void give_order(Collective& collective, const OrderSheet& sheet);
+// To begin, or to go on with the next phase. `implementation`: of its trainer.
+void order_start(const RunConfig& run, const std::string& implementation, int phase = 0);
 // The others wait for it.
 OrderSheet take_order(Collective& collective);
 

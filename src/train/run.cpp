@@ -165,11 +165,7 @@ void Run::begin() {
 }
 
 void Run::set_up() {
-  const bool exact = run_.cluster.sum == BlockSum::kExact;
-  give_order(*run_.cluster.collective, {.order = Order::kStart,
-                                        .config = run_.config.to_yaml(),
-                                        .phase = phase_.index,
-                                        .implementation = exact ? trainer_->implementation() : ""});
+  order_start(run_, trainer_->implementation(), phase_.index);
   saved_ns_ = now_ns();
   if (run_.vec.crash_dir.path() == kDefaultCrashDir) {
     trainer_->set_crash_dir({directory_.directory(), kDefaultCrashDir});

@@ -137,6 +137,14 @@ class Bits(Scratch):
         hashes = {self.trained(Team(size, [*arguments, self.out(f"fast{size}"), "--json"])) for size in (2, 3)}
         self.assertEqual(len(hashes), 2)
 
+    def test_policies_on_libtorch(self):
+        self.check("torch", [*SMALL, "--steps=3072", "--policy=torch"], (2,))
+
+    def test_bench_ppo(self):
+        ended = Team(2, ["bench", "ppo", "cartpole", "--num-envs=24", "--seconds=0.2", "ppo.blocks=2", "--json"]).end()
+        self.assertEqual([status for status, _, _ in ended], [0, 0], ended)
+        self.assertEqual(json.loads(ended[0][1])["processes"], 2)
+
     @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
     def test_mpirun(self):
         arguments = [*SMALL, "--steps=6144"]
