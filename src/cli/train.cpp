@@ -203,7 +203,7 @@ void add_train_command(Command& root, Program& program) {
   };
   auto state = std::make_shared<State>(program);
   state->run.add_to(command, program);
-  command.option("--out,--checkpoint-dir", state->out,
+  command.option("--out,--checkpoint-dir,--save-dir", state->out,
                  "directory of the run (default runs/NAME-seedS-TIME)");
   command.flag("--json", state->json, "print summary.json as one line on stdout");
   command.action([&program, state] { train(program, state->run, state->out, state->json); });

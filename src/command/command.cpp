@@ -152,6 +152,11 @@ Option Command::flag(const std::string& name, int& times_given, const std::strin
   return Option(app_->add_flag(name, times_given, help));
 }
 
+Option Command::flag(const std::string& name, std::function<void()> when_given,
+                     const std::string& help) {
+  return Option(app_->add_flag_callback(name, std::move(when_given), help));
+}
+
 bool Command::given(const std::string& option) const { return app_->count(option) > 0; }
 
 void Command::show_when(const Option& option, std::function<bool()> shown) {
@@ -171,9 +176,7 @@ void Command::hide_options() const {
 
 void Command::action(std::function<void()> action) { app_->callback(std::move(action)); }
 
-// What is wrong with a command or an option that does not exist, or "". CLI11 would say only that
-// it was not expected.
-std::string Command::unknown(int argc, char** argv) const {
+std::pair<const Command*, int> Command::named(int argc, char** argv) const {
   const Command* command = this;
   int at = 1;
   for (; at < argc; ++at) {
@@ -181,6 +184,36 @@ std::string Command::unknown(int argc, char** argv) const {
     if (next == nullptr) break;
     command = next;
   }
+  return {command, at};
+}
+
+std::vector<std::string> Command::option_names() const {
+  std::vector<std::string> names{"--help"};
+  for (const CLI::Option* option : app_->get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// The arguments, with options that are written with underscores as they are called.
+std::vector<std::string> Command::with_dashes(int argc, char** argv) const {
+  std::vector<std::string> arguments(argv, argv + argc);
+  const auto [command, first] = named(argc, argv);
+  const std::vector<std::string> options = command->option_names();
+  for (auto at = static_cast<size_t>(first); at < arguments.size() && arguments[at] != "--"; ++at) {
+    std::string& argument = arguments[at];
+    const size_t end = std::min(argument.find('='), argument.size());
+    std::string dashed = argument.substr(0, end);
+    std::ranges::replace(dashed, '_', '-');
+    if (std::ranges::count(options, dashed) > 0) argument.replace(0, end, dashed);
+  }
+  return arguments;
+}
+
+// What is wrong with a command or an option that does not exist, or "". CLI11 would say only that
+// it was not expected.
+std::string Command::unknown(int argc, char** argv) const {
+  auto [command, at] = named(argc, argv);
   if (!command->children_.empty() && (at == argc || argv[at][0] != '-')) {
     std::vector<std::string> names;
     for (const auto& each : command->children_) names.push_back(each->app_->get_name());
@@ -189,10 +222,7 @@ std::string Command::unknown(int argc, char** argv) const {
                    : fmt::format("unknown command '{}'{}", argv[at], did_you_mean(argv[at], names));
     return fmt::format("{} (commands: {})", what, join(names, ", "));
   }
-  std::vector<std::string> options{"--help"};
-  for (const CLI::Option* option : command->app_->get_options()) {
-    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
-  }
+  const std::vector<std::string> options = command->option_names();
   for (; at < argc && std::string_view(argv[at]) != "--"; ++at) {
     const std::string name = std::string(argv[at]).substr(0, std::string_view(argv[at]).find('='));
     if (name.starts_with("--") && std::ranges::count(options, name) == 0) {
@@ -208,6 +238,11 @@ std::string Command::unknown(int argc, char** argv) const {
 }
 
 void Command::parse(int argc, char** argv) {
+  std::vector<std::string> arguments = with_dashes(argc, argv);
+  std::vector<char*> pointers;
+  for (std::string& each : arguments) pointers.push_back(each.data());
+  pointers.push_back(nullptr);
+  argv = pointers.data();
   if (const std::string fault = unknown(argc, argv); !fault.empty()) {
     throw Error(ErrorCode::kUsage, fault);
   }

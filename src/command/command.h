@@ -70,6 +70,7 @@ class Command {
   Option option(const std::string& names, std::function<void(int)> take, const std::string& help);
   Option flag(const std::string& name, bool& value, const std::string& help);
   Option flag(const std::string& name, int& times_given, const std::string& help);
+  Option flag(const std::string& name, std::function<void()> when_given, const std::string& help);
   bool given(const std::string& option) const;
   // Leaves the option out of --help where `shown`, asked once the arguments are read, says no. It
   // can be given all the same.
@@ -80,13 +81,18 @@ class Command {
   // What the command does.
   void action(std::function<void()> action);
 
-  // Carries out what the arguments ask for; --help and --version print on stdout. Throws
-  // Error(kUsage) for arguments that no command takes, and what the action throws.
+  // Carries out what the arguments ask for; --help and --version print on stdout. Options may be
+  // written with underscores for dashes. Throws Error(kUsage) for arguments that no command takes,
+  // and what the action throws.
   void parse(int argc, char** argv);
 
  private:
   explicit Command(CLI::App* app);
   const Command* child(const std::string& name) const;
+  // The command that arguments name, and how many of them do.
+  std::pair<const Command*, int> named(int argc, char** argv) const;
+  std::vector<std::string> option_names() const;  // the long ones, with their dashes
+  std::vector<std::string> with_dashes(int argc, char** argv) const;
   std::string unknown(int argc, char** argv) const;
   void hide_options() const;
 

@@ -22,6 +22,7 @@ struct RunOption {
   std::string env;   // whose runs have it: --help shows it for these alone
   std::string help;
   std::optional<std::pair<int, int>> range;  // of a whole number; none: any text
+  bool is_flag = false;                      // it is given without a value
   // Throws Error(kUsage) where the environment has no such setting.
   std::function<void(Config& config, const std::string& text)> apply;
   // What follows from it in a new run for another key, unless whoever starts it sets that himself.
@@ -30,6 +31,9 @@ struct RunOption {
     std::function<std::string(const Config& config)> value;
   };
   std::optional<Consequence> consequence = {};
+  // The key that it sets in runs of other environments, where the option is known to all but means
+  // something of its own in these. "": apply() has the say in all runs.
+  std::string otherwise = {};
 };
 
 struct Program {

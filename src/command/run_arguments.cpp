@@ -31,6 +31,23 @@ Schema flag_schema(RunArguments::For purpose, const Algorithms& algorithms) {
   return schema;
 }
 
+// Without the names that a domain gives a meaning of its own.
+std::vector<std::pair<std::string, std::string>> aliases_beside(const Program& program) {
+  std::vector<std::pair<std::string, std::string>> aliases = {
+      {"num_envs", "--n-envs"},
+      {"workers", "--num-workers"},
+      {"start_method", "--parallel-start-method"},
+      {"total_timesteps", "--steps"},
+      {"episodes", "--num-episodes"},
+      {"iterations", "--epochs"},
+      {"save_freq", "--checkpoint-every"},
+      {"save_freq", "--save-interval"}};
+  std::erase_if(aliases, [&program](const auto& alias) {
+    return std::ranges::count(program.run_options, alias.second, &RunOption::name) > 0;
+  });
+  return aliases;
+}
+
 bool is_assignment(const std::string& text) { return text.find('=') != std::string::npos; }
 
 [[noreturn]] void contradict(const std::string& setting, const std::string& value) {
@@ -61,14 +78,7 @@ void RunArguments::add_to(Command& command, const Program& program) {
       "options, too");
   command.option("overrides", overrides_,
                  "key=value settings ('flotilla list NAME --keys' shows all)");
-  flags_.add_to(command, {{"num_envs", "--n-envs"},
-                          {"workers", "--num-workers"},
-                          {"start_method", "--parallel-start-method"},
-                          {"total_timesteps", "--steps"},
-                          {"episodes", "--num-episodes"},
-                          {"iterations", "--epochs"},
-                          {"save_freq", "--checkpoint-every"},
-                          {"save_freq", "--save-interval"}});
+  flags_.add_to(command, aliases_beside(program));
   add_python_option(command);
   for (size_t i = 0; i < program.run_options.size(); ++i) add_domain_option(command, program, i);
   if (purpose_ != For::kTraining) return;
@@ -92,8 +102,10 @@ void RunArguments::add_domain_option(Command& command, const Program& program, s
   const RunOption& option = program.run_options[index];
   const auto take = [this, index](const std::string& text) { domain_options_[index] = text; };
   const auto take_number = [take](int number) { take(std::to_string(number)); };
-  Option added = option.range ? command.option(option.name, take_number, option.help)
-                              : command.option(option.name, take, option.help);
+  Option added = option.is_flag ? command.flag(
+                                      option.name, [take] { take(""); }, option.help)
+                 : option.range ? command.option(option.name, take_number, option.help)
+                                : command.option(option.name, take, option.help);
   if (option.range) added.range(option.range->first, option.range->second);
   command.show_when(added,
                     [this, &program, env = option.env] { return env_named(program) == env; });
@@ -168,9 +180,17 @@ void RunArguments::apply_options(const Program& program, Config& config, bool is
     }
   }
   if (!duration_.empty()) config.set("duration_s", fmt::to_string(parse_duration(duration_)));
+  const auto is_general = [&config](const RunOption& option) {
+    return !option.otherwise.empty() && config.get_text("env.name") != option.env;
+  };
+  for (const auto& [index, text] : domain_options_) {
+    const RunOption& option = program.run_options[index];
+    if (is_general(option)) config.apply_override(option.otherwise + "=" + text);
+  }
   require_kept(settings, config);
   for (const auto& [index, text] : domain_options_) {
     const RunOption& option = program.run_options[index];
+    if (is_general(option)) continue;
     option.apply(config, text);
     const auto& then = option.consequence;
     if (is_new && then && !gives(program, config, then->key)) {

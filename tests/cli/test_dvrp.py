@@ -453,7 +453,8 @@ class Negotiation(DvrpTest):
              "net.hidden=16", "advice.every=2", "eval.every=2", "eval.episodes=4")
 
     def train(self, *arguments, status=0):
-        command = [BINARY, "train", "dvrp", "--out", "run", *self.SMALL, *arguments]
+        folder = () if "--save_dir" in arguments else ("--out", "run")
+        command = [BINARY, "train", "dvrp", *folder, *self.SMALL, *arguments]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True,
                               timeout=TIMEOUT_S)
         self.assertEqual(done.returncode, status, done.stderr)
@@ -593,6 +594,36 @@ class Negotiation(DvrpTest):
         self.assertIn("64 episodes of 16 envs are 2 epochs, too few to learn much: raise --episodes "
                       "to 1600, or say --epochs 50",
                       self.train("--episodes", "64", "--policy-update-interval", "2").stderr)
+
+    def test_options_of_the_earlier_system(self):
+        self.train("--save_dir", "old", "--episodes", "96", "--save_interval=2", "--log-interval", "1",
+                   "--policy_update_interval", "1", "eval.episodes=0", "eval.every=0", "--eval")
+        config = (self.folder / "old/config.yaml").read_text()
+        self.assertIn("save_freq: 192\n", config)
+        self.assertEqual(json.loads((self.folder / "old/summary.json").read_text())["eval"]["episodes"],
+                         10)
+        kept = sorted(int(path.name.removeprefix("step_"))
+                      for path in (self.folder / "old/checkpoints").glob("step_*"))
+        self.assertEqual(kept, [192, 384, 576])
+        self.assertIn("--log-interval: expected 1, got 5: metrics.jsonl has a line for every epoch",
+                      self.train("--log-interval", "5", status=2).stderr)
+        for option, why in ((("--eval",), "--eval is for dvrp; set eval.episodes instead"),
+                            (("--log-interval", "1"), "--log-interval is for dvrp; leave it out")):
+            done = subprocess.run([BINARY, "train", "cartpole", *option], cwd=self.folder,
+                                  capture_output=True, text=True, timeout=TIMEOUT_S)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(why, done.stderr)
+
+    def test_other_environments_save_by_steps(self):
+        done = subprocess.run([BINARY, "train", "cartpole", "--steps", "4096", "--save-interval",
+                               "1024", "--out", "pole"], cwd=self.folder, capture_output=True,
+                              text=True, timeout=TIMEOUT_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("save_freq: 1024\n", (self.folder / "pole/config.yaml").read_text())
+        done = subprocess.run([BINARY, "train", "cartpole", "save_freq=5", "--save-interval", "6"],
+                              cwd=self.folder, capture_output=True, text=True, timeout=TIMEOUT_S)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("save_freq=5 and an option that makes it 6 contradict", done.stderr)
 
     def test_updates_every_second_episode(self):
         self.train("--policy-update-interval", "2", "--epochs", "2")

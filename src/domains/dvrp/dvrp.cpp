@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <utility>
 
-#include "flotilla/core/error.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
 #include "flotilla/domains/dvrp/negotiation/negotiation.h"
+#include "flotilla/domains/dvrp/run_options.h"
 
 namespace flotilla {
 
@@ -24,48 +24,11 @@ EnvType negotiation() {
   return type;
 }
 
-bool has_customers(const Config& config) {
-  return config.schema().find("env.customers") != nullptr;
-}
-
-// The horizon of one episode, or of as many as a minibatch takes.
-std::string whole_episodes(const Config& config) {
-  const int64_t customers = config.get_integer("env.customers");
-  const bool has_size = config.schema().find("ppo.batch_size") != nullptr;
-  const int64_t least = has_size ? config.get_integer("ppo.batch_size") : 1;
-  const int64_t rows = customers * config.get_integer("num_envs");
-  return std::to_string(customers * std::max<int64_t>((least + rows - 1) / rows, 1));
-}
-
-RunOption customers_option() {
-  return {
-      .name = "--customers",
-      .env = kName,
-      .help = "requests of an episode: env.customers, and the horizon where that is not given",
-      .range = {},
-      .apply = [](Config& config, const std::string& text) { config.set("env.customers", text); },
-      .consequence = RunOption::Consequence{.key = "n_steps", .value = whole_episodes}};
-}
-
-RunOption update_interval_option() {
-  const auto apply = [](Config& config, const std::string& text) {
-    if (!has_customers(config)) {
-      throw Error(ErrorCode::kUsage, "--policy-update-interval is for dvrp; set n_steps instead");
-    }
-    config.set("n_steps", std::to_string(std::stoi(text) * config.get_integer("env.customers")));
-  };
-  return {.name = "--policy-update-interval",
-          .env = kName,
-          .help = "episodes between updates: n_steps in episodes",
-          .range = {{1, 1000}},
-          .apply = apply};
-}
-
 constexpr int64_t kFewUpdates = 50;
 
 // Days are all equally long: a few days of each env are a few updates.
 std::string few_updates(const RunConfig& run) {
-  if (run.limits.episodes == 0 || !has_customers(run.config)) return "";
+  if (run.limits.episodes == 0 || run.type.name != kName) return "";
   const int64_t length = run.config.get_integer("env.customers");
   const int64_t rows = int64_t{run.vec.num_envs} * run.n_steps;
   const int64_t updates = run.limits.episodes * length / rows;
@@ -83,8 +46,7 @@ void register_dvrp(Program& program) {
   program.registry.add(negotiation());
   add_dvrp_recipes(program.registry);
   program.commands["dvrp"] = add_dvrp_commands;
-  program.run_options.push_back(customers_option());
-  program.run_options.push_back(update_interval_option());
+  for (RunOption& option : dvrp::run_options()) program.run_options.push_back(std::move(option));
   program.device_keys.emplace_back("env.oracle.device");
   program.remarks.emplace_back(few_updates);
   program.endings.emplace_back([](const Run& run) {

@@ -88,6 +88,33 @@ TEST_F(CommandTest, WhatIsNotAllowedIsRefused) {
   EXPECT_EQ(refusal({}), "a command is missing (commands: run)");
 }
 
+TEST_F(CommandTest, OptionsMayBeWrittenWithUnderscores) {
+  int number = 0;
+  std::string text, under;
+  bool flag = false;
+  int told = 0;
+  std::vector<std::string> words;
+  Command& run = root_.add("run", "runs");
+  run.option("--num-envs", number, "");
+  run.option("--the-text", text, "");
+  run.option("--as_it_is", under, "");
+  run.flag("--say-it", flag, "");
+  run.flag(
+      "--tell-it", [&told] { ++told; }, "");
+  run.option("words", words, "");
+  run.action([] {});
+  parse({"run", "--num_envs=3", "--the_text", "a_b", "--as_it_is", "c", "--say_it", "--tell_it",
+         "num_envs=5"});
+  EXPECT_EQ(number, 3);
+  EXPECT_EQ(text, "a_b");
+  EXPECT_EQ(under, "c");
+  EXPECT_TRUE(flag);
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(words, (std::vector<std::string>{"num_envs=5"}));
+  EXPECT_EQ(refusal({"run", "--num_env", "3"}),
+            "unknown option '--num_env'; did you mean '--num-envs'?");
+}
+
 TEST_F(CommandTest, TheActionOfTheCommandThatIsNamedRuns) {
   std::string ran;
   Command& bench = root_.add("bench", "");
