@@ -298,6 +298,19 @@ class Tables(DvrpTest):
                          f"city/{DECISIONS}: line 21, column 'arrival_location': the table of trips "
                          "has no such trip: 'the moon' is in none")
 
+    def test_the_table_of_decisions_is_needed_only_for_answers_from_it(self):
+        (self.folder / "city" / DECISIONS).unlink()
+        _, said = self.inspected()
+        self.assertIn("no table of decisions: travellers answer by their kind of flexibility", said)
+        measured = [BINARY, "bench", "env", "dvrp", "data=city", "customers=2",
+                    "oracle.kind=insertion", "--num-envs", "2", "--seconds", "0.05"]
+        for acceptance, status in (("table", 4), ("threshold", 0), ("hard", 0)):
+            done = subprocess.run([*measured, f"acceptance={acceptance}"], cwd=self.folder,
+                                  capture_output=True, text=True, timeout=TIMEOUT_S)
+            self.assertEqual(done.returncode, status, done.stderr)
+            if status:
+                self.assertIn(DECISIONS, done.stderr)
+
     def test_a_trip_of_an_unknown_cell_is_left_out(self):
         before, _ = self.inspected()
         self.altered(TRIPS, 5, "origin_h3", "atlantis")
@@ -314,6 +327,7 @@ class Tables(DvrpTest):
         facts, said = self.inspected()
         self.assertGreater(facts["triangle_violations"], 0)
         self.assertIn(f"triples={facts['triangle_violations']}", said)
+        self.assertRegex(said, r'by_at_most="(49|50)\d{3} s"')
 
     def test_trips_that_cannot_be_served_are_named_by_row(self):
         rows = self.table(TRIPS)
@@ -586,6 +600,55 @@ class Negotiation(DvrpTest):
                          "--day is for runs and policy files")
         self.assertIn("--routes and --data are for instances",
                       self.refused("show", "pole", "--data", "x", "--out", "a.svg", status=2))
+
+    def test_days_are_written_for_any_solver(self):
+        self.train("--epochs", "2")
+        self.call("days", "run", "--instances", 3, "--out", "days")
+        index = json.loads((self.folder / "days/days.json").read_text())
+        self.assertEqual([day["day"] for day in index["days"]], [0, 1, 2])
+        self.assertEqual((index["seed"], index["trim"], index["unit"]), (9999, False, "seconds"))
+        asked = 0
+        for day in index["days"]:
+            times = [list(map(int, line.split())) for line in
+                     (self.folder / "days" / day["times"]).read_text().splitlines()]
+            rows = {}
+            for name in ("before", "after"):
+                path = self.folder / "days" / day[name]
+                head, *rows[name] = [list(map(float, line.split()))
+                                     for line in path.read_text().splitlines()]
+                self.assertEqual(head, [6, 12, 86400, 8, 86400])
+                solved = self.json_of("solve", path, "--iterations", 300)
+                seconds = sum(times[a][b] for route in solved["routes"]
+                              for a, b in zip([0, *route], [*route, 0]))
+                self.assertEqual(solved["cost"], seconds)
+                self.write("routes.json", solved)
+                self.assertEqual(self.json_of("check", path, "routes.json"),
+                                 {"ok": True, "cost": seconds, "vehicles": solved["vehicles"]})
+            for k, request in enumerate(day["requests"], start=1):
+                earlier = rows["before"][k][5] - rows["after"][k][5]
+                later = rows["after"][6 + k][6] - rows["before"][6 + k][6]
+                self.assertEqual((60 * request["pickup_earlier"], 60 * request["dropoff_later"]),
+                                 (earlier, later))
+                asked += earlier + later
+        self.assertGreater(asked, 0)
+        self.check_trimmed_days(index, asked)
+        self.assertIn("days/days.json' is there already",
+                      self.call("days", "run", "--out", "days", status=2).stderr)
+        self.assertIn("--iterations requires --trim",
+                      self.call("days", "run", "--out", "more", "--iterations", 5, status=2).stderr)
+
+    def check_trimmed_days(self, index, asked):
+        self.call("days", "run", "--instances", 3, "--out", "trimmed", "--trim", "--iterations", 200)
+        trimmed = json.loads((self.folder / "trimmed/days.json").read_text())
+        minutes = 0
+        for day, whole in zip(trimmed["days"], index["days"]):
+            before = (self.folder / "trimmed" / day["before"]).read_bytes()
+            self.assertEqual(before, (self.folder / "days" / whole["before"]).read_bytes())
+            for request, untrimmed in zip(day["requests"], whole["requests"]):
+                shift = request["pickup_earlier"] + request["dropoff_later"]
+                self.assertLessEqual(shift, untrimmed["pickup_earlier"] + untrimmed["dropoff_later"])
+                minutes += shift
+        self.assertLess(60 * minutes, asked)
 
     def test_few_epochs_are_warned_of(self):
         self.assertIn("64 episodes of 16 envs are 4 epochs, too few to learn much: raise --episodes "

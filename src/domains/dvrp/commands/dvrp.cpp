@@ -6,6 +6,7 @@
 //   check      judges routes (check.cpp)
 //   show       draws them, or a day before and after negotiation (show.cpp)
 //   eval       what a trained negotiator saves, by an independent solver (eval.cpp)
+//   days       writes days before and after negotiation for other solvers (days.cpp)
 //   scaling    how fast training is with few and with many envs (scaling.cpp)
 //   oracle     the network that routes many of them at once (oracle.cpp)
 #include <fmt/format.h>
@@ -213,7 +214,8 @@ void refuse_data_of_standard(const std::string& directory) {
 }
 
 dvrp::Data dvrp_data_of(const std::string& directory) {
-  return directory.empty() ? dvrp::generate_data({}) : dvrp::read_data(directory);
+  return directory.empty() ? dvrp::generate_data({})
+                           : dvrp::read_data(directory, dvrp::Decisions::kIfThere);
 }
 
 dvrp::Instance read_dvrp_instance(const std::string& path, const dvrp::Data& data) {
@@ -266,6 +268,7 @@ void add_dvrp_commands(Command& root, Program& program) {
   add_dvrp_check(command, program);
   add_dvrp_show(command, program);
   add_dvrp_eval(command, program);
+  add_dvrp_days(command, program);
   add_dvrp_scaling(command, program);
   add_dvrp_oracle(command);
   add_bench_oracle(root.find("bench"));

@@ -14,11 +14,20 @@
 #include "flotilla/domains/dvrp/standard/schedule.h"
 #include "flotilla/domains/dvrp/standard/search.h"
 #include "flotilla/domains/dvrp/standard/solution_file.h"
+#include "flotilla/domains/dvrp/standard/times.h"
 
 namespace flotilla {
 namespace {
 
 using namespace dvrp::standard;
+
+// With the travel times that lie beside it, if there are any.
+Problem problem_of(const std::string& text, const std::string& path) {
+  const std::string beside = times_path(path);
+  if (!path_exists(beside)) return read_standard(text, path);
+  say("travel times: " + beside + "\n");
+  return read_standard(text, path, NamedText{read_whole_file(beside, kLargestDvrpFile), beside});
+}
 
 std::vector<int> ids_of(const Problem& problem, std::span<const int> stops) {
   std::vector<int> ids;
@@ -58,7 +67,7 @@ void require_sound(const Problem& problem, const Found& found) {
 
 int solve_standard(const std::string& text, const std::string& path,
                    const dvrp::SolveOptions& options, bool json) {
-  const Problem problem = read_standard(text, path);
+  const Problem problem = problem_of(text, path);
   Found found;
   {
     const Activity routing("routing");
@@ -88,7 +97,7 @@ int solve_standard(const std::string& text, const std::string& path,
 
 int check_standard(const std::string& text, const std::string& path, const std::string& routes_path,
                    bool json) {
-  const Problem problem = read_standard(text, path);
+  const Problem problem = problem_of(text, path);
   const std::vector<Route> routes =
       decode_routes(read_whole_file(routes_path, kLargestDvrpFile), routes_path, problem);
   const std::string fault = fault_of(problem, routes);

@@ -54,17 +54,19 @@ int City::find(const std::string& name) const {
   return at == cells_.end() ? -1 : static_cast<int>(at - cells_.begin());
 }
 
-int64_t City::triangle_violations() const {
-  int64_t count = 0;
+City::Triangles City::triangles() const {
+  Triangles found;
   for (int i = 0; i < size(); ++i) {
     for (int j = 0; j < size(); ++j) {
       for (int k = 0; k < size(); ++k) {
         if (i == j || j == k || i == k) continue;
-        count += seconds(i, k) > seconds(i, j) + seconds(j, k) ? 1 : 0;
+        const int64_t longer = seconds(i, k) - seconds(i, j) - seconds(j, k);
+        found.violations += longer > 0 ? 1 : 0;
+        found.worst_seconds = std::max(found.worst_seconds, longer);
       }
     }
   }
-  return count;
+  return found;
 }
 
 City read_city(const std::string& path) {

@@ -46,7 +46,10 @@ class City {
   }
 
   // Ordered triples of cells for which a detour is shorter than the direct way.
-  int64_t triangle_violations() const;
+  struct Triangles {
+    int64_t violations = 0, worst_seconds = 0;
+  };
+  Triangles triangles() const;
 
  private:
   std::vector<std::string> cells_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <filesystem>
 
 #include "flotilla/core/error.h"
@@ -33,9 +34,11 @@ std::string path_of(const std::string& directory, const char* table) {
 }
 
 void warn_of_doubts(const Data& data, const std::string& matrix, const std::string& trips) {
-  if (const int64_t count = data.city.triangle_violations(); count > 0) {
+  if (const City::Triangles found = data.city.triangles(); found.violations > 0) {
     log::warn("ways that are longer than a detour",
-              {{"file", matrix}, {"triples", std::to_string(count)}});
+              {{"file", matrix},
+               {"triples", std::to_string(found.violations)},
+               {"by_at_most", fmt::format("{} s", found.worst_seconds)}});
   }
   for (const std::string& row : infeasible_rows(data.travellers, data.city)) {
     log::warn("a trip that cannot be served alone under every shift",
@@ -45,11 +48,19 @@ void warn_of_doubts(const Data& data, const std::string& matrix, const std::stri
 
 }  // namespace
 
-Data read_data(const std::string& directory) {
+Data read_data(const std::string& directory, Decisions decisions) {
   const std::string matrix = path_of(directory, kMatrix), trips = path_of(directory, kTrips);
+  const std::string answers = path_of(directory, kDecisions);
+  const bool by_rule = decisions == Decisions::kIfThere && !exists(answers);
   City city = read_city(matrix);
-  Travellers travellers = read_travellers(trips, path_of(directory, kDecisions), city);
+  Travellers travellers = read_travellers(trips, by_rule ? "" : answers, city);
   Data data{std::move(city), std::move(travellers)};
+  // Once: an env is made many times from the same tables.
+  static std::atomic<bool> said = false;
+  if (by_rule && !said.exchange(true)) {
+    log::warn("no table of decisions: travellers answer by their kind of flexibility alone",
+              {{"file", answers}});
+  }
   warn_of_doubts(data, matrix, trips);
   return data;
 }
@@ -100,7 +111,7 @@ DataFacts facts_of(const Data& data) {
     const Trip& any = data.travellers.trips[static_cast<size_t>(trips.front())];
     ++facts.of_flexibility[static_cast<size_t>(any.flexibility)];
   }
-  facts.triangle_violations = city.triangle_violations();
+  facts.triangle_violations = city.triangles().violations;
   facts.infeasible = static_cast<int>(infeasible_rows(data.travellers, city).size());
   return facts;
 }

@@ -18,9 +18,12 @@ struct Data {
   Travellers travellers;
 };
 
+// Whether the table of decisions must be there. Without it travellers answer by their kind of
+// flexibility alone.
+enum class Decisions : uint8_t { kRequired, kIfThere };
 // Warns of ways that are longer than detours, and of trips that cannot be served alone. Throws
 // Error(kData) that names file, row and column.
-Data read_data(const std::string& directory);
+Data read_data(const std::string& directory, Decisions decisions = Decisions::kRequired);
 enum class Packing : uint8_t { kPlain, kGzippedDecisions };  // by far the largest table
 // Refuses a directory that holds one of the tables: Error(kUsage).
 void write_data(const Data& data, const std::string& directory, Packing packing = Packing::kPlain);

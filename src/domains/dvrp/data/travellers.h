@@ -79,7 +79,8 @@ Travellers gathered(std::vector<Trip> trips);
 // window, a window outside of the day, a decision on a trip that the first file does not have.
 // Trips of cells that the city does not have are left out, with a warning; a decision that the
 // second file does not have is a rejection. The people, the miles, the duration and the positions
-// of trips may be missing; a cell of the city gets the mean of all positions in it.
+// of trips may be missing; a cell of the city gets the mean of all positions in it. Without a
+// second file (""), everybody answers by his kind of flexibility alone.
 Travellers read_travellers(const std::string& trips_path, const std::string& decisions_path,
                            City& city);
 std::string trips_csv(const Travellers& travellers, const City& city);

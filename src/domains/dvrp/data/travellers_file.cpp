@@ -307,7 +307,11 @@ Travellers read_travellers(const std::string& trips_path, const std::string& dec
                            City& city) {
   const CsvTable table = read_csv_or_gzip(trips_path);
   std::vector<Trip> trips = read_trips(table, city);
-  read_decisions(read_csv_or_gzip(decisions_path), trips);
+  if (decisions_path.empty()) {
+    for (Trip& trip : trips) trip.accepts = accepts_by_rule();
+  } else {
+    read_decisions(read_csv_or_gzip(decisions_path), trips);
+  }
   Travellers travellers = gathered(with_cells(std::move(trips), trips_path));
   if (travellers.trips.empty()) {
     throw Error(ErrorCode::kData, trips_path + ": has no trip in the cells of the city");

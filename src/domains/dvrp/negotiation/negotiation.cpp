@@ -22,9 +22,11 @@ std::shared_ptr<const Data> default_data() {
   return kData;
 }
 
-std::shared_ptr<const Data> data_of(const std::string& directory) {
+// The table of answers is needed where they come from it.
+std::shared_ptr<const Data> data_of(const std::string& directory, const std::string& acceptance) {
   if (directory.empty()) return default_data();
-  return std::make_shared<const Data>(read_data(directory));
+  return std::make_shared<const Data>(
+      read_data(directory, acceptance == "table" ? Decisions::kRequired : Decisions::kIfThere));
 }
 
 // With trips that accept what the model says, so that decisions and advice agree.
@@ -87,7 +89,8 @@ Schema Negotiation::schema() {
 }
 
 Negotiation::Negotiation(const Config& config)
-    : data_(accepting(data_of(config.get_text("data")), config.get_text("acceptance"))),
+    : data_(accepting(data_of(config.get_text("data"), config.get_text("acceptance")),
+                      config.get_text("acceptance"))),
       advisor_(data_->travellers),
       customers_(static_cast<int>(config.get_integer("customers"))),
       granting_(config.get_text("shift") == "widen" ? Granting::kWiden : Granting::kMove),

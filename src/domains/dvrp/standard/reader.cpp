@@ -3,85 +3,15 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
-#include <cmath>
-#include <string_view>
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/text.h"
+#include "flotilla/domains/dvrp/standard/lines.h"
 #include "flotilla/domains/dvrp/standard/schedule.h"
+#include "flotilla/domains/dvrp/standard/times.h"
 
 namespace flotilla::dvrp::standard {
 namespace {
-
-constexpr size_t kMostStops = 2001;
-constexpr double kLargest = 1e9;  // of any number
-
-struct Line {
-  int number = 0;
-  std::vector<double> fields;
-};
-
-class Lines {
- public:
-  Lines(const std::string& text, const std::string& path) : path_(path) {
-    std::string_view rest = text;
-    for (int number = 1; !rest.empty(); ++number) {
-      const size_t end = std::min(rest.find('\n'), rest.size());
-      add(rest.substr(0, end), number);
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-    if (lines_.size() < 2) throw Error(ErrorCode::kData, path + ": has no stops");
-  }
-
-  const Line& head() const { return lines_.front(); }
-  std::span<const Line> stops() const { return std::span(lines_).subspan(1); }
-
-  [[noreturn]] void refuse(const Line& line, const std::string& why) const {
-    throw Error(ErrorCode::kData, fmt::format("{}, line {}: {}", path_, line.number, why));
-  }
-  int whole(const Line& line, size_t field, const char* what, int least, int most) const {
-    const double number = line.fields[field];
-    if (!(number >= least && number <= most) || number != std::floor(number)) {
-      refuse(line, fmt::format("{}: expected a whole number from {} to {}, got {}", what, least,
-                               most, number));
-    }
-    return static_cast<int>(number);
-  }
-  double number(const Line& line, size_t field, const char* what, double least) const {
-    const double number = line.fields[field];
-    if (!(number >= least)) {
-      refuse(line, fmt::format("{}: expected at least {}, got {}", what, least, number));
-    }
-    return number;
-  }
-
- private:
-  void add(std::string_view text, int number) {
-    constexpr std::string_view kSpace = " \t\r\v\f";
-    Line line{.number = number, .fields = {}};
-    while (true) {
-      text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
-      if (text.empty()) break;
-      const std::string_view word = text.substr(0, text.find_first_of(kSpace));
-      double value = 0;
-      const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), value);
-      if (status != std::errc() || end != word.data() + word.size() ||
-          !(std::abs(value) <= kLargest)) {
-        refuse(line,
-               fmt::format("column {}: {} is no number", line.fields.size() + 1, in_quotes(word)));
-      }
-      line.fields.push_back(value);
-      text.remove_prefix(word.size());
-    }
-    if (line.fields.empty()) return;
-    if (lines_.size() > kMostStops) refuse(line, "more than 1000 requests");
-    lines_.push_back(std::move(line));
-  }
-
-  const std::string path_;
-  std::vector<Line> lines_;
-};
 
 void check_window(const Lines& lines, const Line& line, const Stop& stop) {
   if (stop.earliest > stop.latest) {
@@ -121,14 +51,14 @@ Stop cordeau_stop(const Lines& lines, const Line& line) {
 }
 
 Problem read_cordeau(const Lines& lines) {
-  const Line& head = lines.head();
+  const Line& head = lines.all().front();
   Problem problem;
   problem.vehicles = lines.whole(head, 0, "vehicles", 1, 100'000);
   problem.route_limit = lines.number(head, 2, "route limit", 0);
   problem.seats = lines.whole(head, 3, "seats", 1, 1000);
   problem.ride_limit = lines.number(head, 4, "ride limit", 0);
   std::vector<Stop> all;
-  for (const Line& line : lines.stops()) {
+  for (const Line& line : lines.all().subspan(1)) {
     all.push_back(cordeau_stop(lines, line));
     if (all.back().id != static_cast<int>(all.size()) - 1) {
       lines.refuse(line, fmt::format("id {}: expected {}", all.back().id, all.size() - 1));
@@ -138,28 +68,28 @@ Problem read_cordeau(const Lines& lines) {
   const Stop &depot = all.front(), last = all.back();
   const bool returns = all.size() % 2 == 0;
   if (returns && last.load != 0) {
-    lines.refuse(lines.stops().back(), "an odd number of stops: a request lacks one");
+    lines.refuse(lines.all().back(), "an odd number of stops: a request lacks one");
   }
   problem.back_earliest = returns ? last.earliest : depot.earliest;
   problem.back_latest = returns ? last.latest : depot.latest;
   const size_t requests = (all.size() - 1) / 2;
   problem.stops.push_back(depot);
   for (size_t i = 1; i <= requests; ++i) {
-    add_request(lines, problem, lines.stops()[i], all[i], all[requests + i], problem.stops);
+    add_request(lines, problem, lines.all()[i + 1], all[i], all[requests + i], problem.stops);
   }
   return problem;
 }
 
 Problem read_li_lim(const Lines& lines) {
-  const Line& head = lines.head();
+  const Line& head = lines.all().front();
   Problem problem;
   problem.vehicles_first = true;
   problem.vehicles = lines.whole(head, 0, "vehicles", 1, 100'000);
   problem.seats = lines.whole(head, 1, "capacity", 1, 1'000'000);
   std::vector<Stop> all;
   std::vector<std::array<int, 2>> partners;
-  const auto count = static_cast<int>(lines.stops().size());
-  for (const Line& line : lines.stops()) {
+  const auto count = static_cast<int>(lines.all().size() - 1);
+  for (const Line& line : lines.all().subspan(1)) {
     if (line.fields.size() != 9) {
       lines.refuse(line, fmt::format("expected 9 numbers, got {}", line.fields.size()));
     }
@@ -181,7 +111,7 @@ Problem read_li_lim(const Lines& lines) {
   problem.back_latest = all.front().latest;
   problem.stops.push_back(all.front());
   for (size_t i = 1; i < all.size(); ++i) {
-    const Line& line = lines.stops()[i];
+    const Line& line = lines.all()[i + 1];
     const auto [pickup, delivery] = partners[i];
     const bool is_pickup = pickup == 0 && delivery != 0;
     if (!is_pickup && !(pickup != 0 && delivery == 0)) {
@@ -216,17 +146,24 @@ bool is_standard(const std::string& text) {
   return first != std::string::npos && (std::isdigit(static_cast<unsigned char>(text[first])) != 0);
 }
 
-Problem read_standard(const std::string& text, const std::string& path) {
+Problem read_standard(const std::string& text, const std::string& path,
+                      const std::optional<NamedText>& times) {
   const Lines lines(text, path);
-  const size_t fields = lines.head().fields.size();
+  if (lines.all().size() < 2) throw Error(ErrorCode::kData, path + ": has no stops");
+  const size_t fields = lines.all().front().fields.size();
   if (fields != 3 && fields != 5) {
-    lines.refuse(lines.head(), fmt::format("expected 5 numbers (dial-a-ride by Cordeau) or 3 "
-                                           "(pickup and delivery by Li and Lim), got {}",
-                                           fields));
+    lines.refuse(lines.all().front(),
+                 fmt::format("expected 5 numbers (dial-a-ride by Cordeau) or 3 "
+                             "(pickup and delivery by Li and Lim), got {}",
+                             fields));
   }
   Problem problem = fields == 5 ? read_cordeau(lines) : read_li_lim(lines);
   if (problem.requests() == 0) throw Error(ErrorCode::kData, path + ": has no requests");
-  problem.measure();
+  if (times) {
+    set_times(problem, times->text, times->path);
+  } else {
+    problem.measure();
+  }
   require_serveable(problem, path);
   return problem;
 }

@@ -9,6 +9,7 @@
 // delivery its pickup. Fewer vehicles come before less distance.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "flotilla/domains/dvrp/standard/problem.h"
@@ -18,8 +19,13 @@ namespace flotilla::dvrp::standard {
 // Whether a file looks like one of them rather than like JSON.
 bool is_standard(const std::string& text);
 
-// Throws Error(kData) that names file and line, also for requests that no vehicle can serve, even
-// alone.
-Problem read_standard(const std::string& text, const std::string& path);
+struct NamedText {
+  std::string text, path;
+};
+
+// `times`: of the table beside it (times.h); none: distances are straight. Throws Error(kData) that
+// names file and line, also for requests that no vehicle can serve, even alone.
+Problem read_standard(const std::string& text, const std::string& path,
+                      const std::optional<NamedText>& times = std::nullopt);
 
 }  // namespace flotilla::dvrp::standard

@@ -1,0 +1,125 @@
+// flotilla dvrp days RUN: days that a trained negotiator has not seen, before and after it
+// negotiated them, as standard instances that any solver can judge.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+
+#include "flotilla/core/activity.h"
+#include "flotilla/core/directory.h"
+#include "flotilla/core/error.h"
+#include "flotilla/core/json.h"
+#include "flotilla/core/system.h"
+#include "flotilla/core/terminal.h"
+#include "flotilla/core/text.h"
+#include "flotilla/domains/dvrp/commands/dvrp.h"
+#include "flotilla/domains/dvrp/negotiation/trim.h"
+#include "flotilla/domains/dvrp/oracle/evaluation.h"
+#include "flotilla/domains/dvrp/standard/writer.h"
+
+namespace flotilla {
+namespace {
+
+constexpr const char* kIndex = "days.json";
+
+struct DaysArguments {
+  std::string run, out, checkpoint = "last";
+  int days = 300, iterations = 5000, threads = cpu_count();
+  uint64_t seed = kDvrpDaysSeed;
+  bool trim = false;
+};
+
+// Shifts that the own solver's routes of the whole day do not need are taken back.
+void trim_days(std::vector<dvrp::Day>& days, const dvrp::Days& played,
+               const DaysArguments& arguments) {
+  ThreadPool pool(arguments.threads);
+  std::vector<dvrp::Instance> granted;
+  for (const dvrp::Day& day : days) granted.push_back(day.granted);
+  const Activity routing("routing");
+  const std::vector<dvrp::Tour> tours =
+      dvrp::make_solver_referee(arguments.iterations, pool)(granted, arguments.seed);
+  for (size_t i = 0; i < days.size(); ++i) {
+    if (!std::isfinite(tours[i].cost)) continue;  // nothing is known of what they need
+    days[i].granted = trim(days[i].asked, days[i].granted, played.data().travellers,
+                           tours[i].routes, played.granting())
+                          .granted;
+  }
+}
+
+// Which request is whose, and what was granted to it, in minutes.
+Json requests_json(const dvrp::Day& day) {
+  Json requests = Json::array();
+  for (size_t k = 0; k < day.asked.requests.size(); ++k) {
+    const dvrp::Request &asked = day.asked.requests[k], &granted = day.granted.requests[k];
+    requests.push_back({{"trip", asked.trip + 1},
+                        {"pickup_earlier", asked.pickup.early - granted.pickup.early},
+                        {"dropoff_later", granted.dropoff.late - asked.dropoff.late}});
+  }
+  return requests;
+}
+
+Json write_day(const Directory& folder, int number, const dvrp::Day& day) {
+  const std::string name = fmt::format("day-{:05}", number);
+  const std::string before = name + ".before.txt", after = name + ".after.txt";
+  const std::string times = name + ".times";
+  folder.write(before, dvrp::standard::cordeau_text(day.asked));
+  folder.write(after, dvrp::standard::cordeau_text(day.granted));
+  folder.write(times, dvrp::standard::times_text(day.asked));
+  return {{"day", number},
+          {"before", before},
+          {"after", after},
+          {"times", times},
+          {"requests", requests_json(day)}};
+}
+
+void write_days(const Program& program, const DaysArguments& arguments) {
+  const TrainedNegotiator trained =
+      read_negotiator(program.registry, arguments.run, arguments.checkpoint);
+  const Directory folder = Directory::make(arguments.out);
+  if (folder.holds(kIndex)) {
+    throw Error(ErrorCode::kUsage, "'" + folder.path(kIndex) + "' is there already");
+  }
+  say(trained.file.tensors.origin + "\n");
+  const auto played = trained.days({0, arguments.days}, arguments.seed, arguments.threads);
+  std::vector<dvrp::Day> days = [&] {
+    const Activity negotiating("negotiating");
+    return played->play(dvrp::policy_negotiator(*trained.policy));
+  }();
+  if (arguments.trim) trim_days(days, *played, arguments);
+  Json index = {{"policy", trained.file.tensors.origin},
+                {"seed", arguments.seed},
+                {"trim", arguments.trim},
+                {"unit", "seconds"},
+                {"days", Json::array()}};
+  const Activity writing("writing");
+  for (size_t i = 0; i < days.size(); ++i) {
+    stop_if_interrupted();
+    index["days"].push_back(write_day(folder, static_cast<int>(i), days[i]));
+  }
+  folder.write(kIndex, index.dump(1) + "\n");
+  display(fmt::format("{} before and after negotiation: {}\n",
+                      counted(static_cast<int64_t>(days.size()), "day"), arguments.out));
+}
+
+}  // namespace
+
+void add_dvrp_days(Command& dvrp, Program& program) {
+  Command& command = dvrp.add(
+      "days", "write days before and after negotiation as instances that any solver reads");
+  auto arguments = std::make_shared<DaysArguments>();
+  DaysArguments& a = *arguments;
+  command.option("run", a.run, "directory of a run, or a policy file").required();
+  command.option("--out", a.out, "directory to write").required();
+  command.option("--checkpoint", a.checkpoint, "last, best, or a step (default last)");
+  command.option("--instances", a.days, "days (default 300)").range(1, 100'000);
+  command.option("--seed", a.seed, "of these days (default 9999, those of `dvrp eval`)");
+  const Option trim = command.flag(
+      "--trim", a.trim, "cut shifts to what the own solver's routes of the whole day need");
+  command.option("--iterations", a.iterations, "of the own solver, for --trim (default 5000)")
+      .range(0, 1'000'000'000)
+      .needs(trim);
+  command.option("--threads", a.threads, "default: all CPUs").range(1, 1024);
+  command.action([&program, arguments] { write_days(program, *arguments); });
+}
+
+}  // namespace flotilla

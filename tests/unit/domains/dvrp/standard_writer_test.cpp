@@ -1,0 +1,103 @@
+// Requests of a city as standard instances, and the travel times beside them: what is read back is
+// what was written, to the second.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "flotilla/domains/dvrp/routing/solver.h"
+#include "flotilla/domains/dvrp/standard/checker.h"
+#include "flotilla/domains/dvrp/standard/reader.h"
+#include "flotilla/domains/dvrp/standard/search.h"
+#include "flotilla/domains/dvrp/standard/times.h"
+#include "flotilla/domains/dvrp/standard/writer.h"
+#include "support/error_text.h"
+#include "unit/domains/dvrp/made_up_city.h"
+
+namespace flotilla::dvrp::standard {
+namespace {
+
+using flotilla::test::error_text;
+
+Instance drawn(int customers, uint64_t seed) {
+  Rng rng(seed, stream_of(Purpose::kEnv, 0));
+  Instance instance = draw_instance(data(), customers, rng);
+  for (size_t k = 0; k < instance.requests.size(); k += 2) {
+    instance.requests[k] = shifted(instance.requests[k], {.pickup = 10, .dropoff = 20});
+  }
+  return instance;
+}
+
+Problem read_back(const Instance& instance) {
+  return read_standard(cordeau_text(instance), "day.txt",
+                       NamedText{times_text(instance), "day.times"});
+}
+
+TEST(StandardWriter, WhatIsReadBackIsTheSameDay) {
+  const Instance instance = drawn(8, 3);
+  const Problem problem = read_back(instance);
+  ASSERT_EQ(problem.requests(), 8);
+  EXPECT_EQ(problem.vehicles, 8);
+  EXPECT_EQ(problem.seats, kCapacity);
+  EXPECT_EQ(problem.back_latest, 86'400);
+  for (int node = 0; node < instance.nodes(); ++node) {  // both number them by request
+    const Stop& stop = problem.stop(node);
+    const Window window = instance.window(node);
+    EXPECT_EQ(stop.earliest, static_cast<double>(window.early) * 60);
+    EXPECT_EQ(stop.latest, static_cast<double>(window.late) * 60);
+    EXPECT_EQ(stop.load, node == 0 ? 0 : Instance::is_pickup(node) ? 1 : -1);
+    for (int to = 0; to < instance.nodes(); ++to) {
+      EXPECT_EQ(problem.distance(node, to), static_cast<double>(instance.city->seconds(
+                                                instance.cell(node), instance.cell(to))));
+    }
+  }
+}
+
+TEST(StandardWriter, BothSolversAndBothCheckersAgree) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    const Instance instance = drawn(12, seed);
+    const Problem problem = read_back(instance);
+    const Solution ours = solve(instance, {.iterations = 2000});
+    std::vector<Route> routes;
+    for (const dvrp::RouteView route : ours.routes) routes.emplace_back(route.begin(), route.end());
+    EXPECT_EQ(fault_of(problem, routes), "");
+    double seconds = 0;
+    for (const Route& route : routes) seconds += length_of(problem, route);
+    EXPECT_NEAR(seconds, 60 * ours.cost, 0.01);  // single precision of minutes
+    const Found found = search(problem, {.iterations = 2000});
+    EXPECT_EQ(std::llround(found.distance), std::llround(seconds)) << "both are small enough";
+    Routes theirs;
+    for (const Route& route : found.routes) theirs.add(route);
+    EXPECT_EQ(dvrp::fault_of(instance, theirs), "");
+  }
+}
+
+TEST(StandardTimes, LieBesideTheInstance) {
+  EXPECT_EQ(times_path("a2-16.txt"), "a2-16.times");
+  EXPECT_EQ(times_path("out.d/day-00001.after.txt"), "out.d/day-00001.times");
+  EXPECT_EQ(times_path("/tmp/plain"), "/tmp/plain.times");
+}
+
+TEST(StandardTimes, WhatIsWrongIsNamed) {
+  const std::string instance =
+      "1 2 480 3 480\n0 0 0 0 0 0 480\n1 1 0 0 1 0 480\n2 0 2 0 -1 0 480\n";
+  const auto read = [&](const std::string& times) {
+    return read_standard(instance, "file", NamedText{times, "file.times"});
+  };
+  const auto refused = [&](const std::string& times) {
+    return error_text(ErrorCode::kData, [&] { read(times); });
+  };
+  EXPECT_EQ(read("0 1 2\n30 0 40\n50 60.5 0\n").distance(2, 1), 60.5);
+  EXPECT_EQ(refused("0 1\n1 0\n"), "file.times: 2 rows, the instance has 3 stops");
+  EXPECT_EQ(refused("0 1 2\n1 0\n1 2 0\n"),
+            "file.times, line 2: 2 times, the instance has 3 stops");
+  EXPECT_EQ(
+      refused("0 1 2\n1 0 3\n1 -2 0\n"),
+      "file.times, line 3: column 2: a time of -2, where one that is not negative is expected");
+  EXPECT_EQ(refused("0 1 2\n1 4 3\n1 2 0\n"),
+            "file.times, line 2: column 2: a time of 4, where 0 from a stop to itself is expected");
+  EXPECT_EQ(refused("0 1 2\n1 0 x\n1 2 0\n"), "file.times, line 2: column 3: 'x' is no number");
+  EXPECT_EQ(refused("0 500 2\n1 0 3\n1 2 0\n"), "file: cannot be served, even alone: pickup 1");
+}
+
+}  // namespace
+}  // namespace flotilla::dvrp::standard
