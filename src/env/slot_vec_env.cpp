@@ -427,14 +427,15 @@ void SlotVecEnv::load(Reader& reader, const StepView& out) {
   expect(count == static_cast<uint64_t>(num_envs()),
          fmt::format("{} were saved, these are {}", count, num_envs()));
   const size_t slot_bytes = loop_->slot_bytes();
-  expect(reader.u64("slot_bytes") == slot_bytes, "states of another size");
+  const uint64_t saved_bytes = reader.u64("slot_bytes");
   const uint64_t seed = reader.u64("seed");
 
   // Everything is read and checked before anything is changed.
   std::vector<std::byte> slots(count * slot_bytes);
   for (size_t env = 0; env < count; ++env) {
     std::byte* slot = slots.data() + env * slot_bytes;
-    reader.bytes_into("slot", {slot, slot_bytes});
+    const std::span<const std::byte> saved = reader.bytes("slot");
+    expect(saved.size() == saved_bytes && loop_->read_slot(saved, slot), "states of another size");
     SlotHeader header;
     std::memcpy(static_cast<void*>(&header), slot, sizeof(header));
     const bool known = header.status <= SlotStatus::kDropped;

@@ -709,6 +709,9 @@ class Negotiation(DvrpTest):
             self.assertGreater(row["update_s"], 0)
             self.assertGreater(row["peak_rss_mb"], 1)
         self.assertEqual(table["rows"][0]["speedup"], 1)
+        long = self.json_of("scaling", "--num-envs", "1", "--customers", 40, "--epochs", 1,
+                            "net.hidden=8", "oracle.kind=continued", "oracle.improve=0")
+        self.assertEqual(long["rows"][0]["samples_per_epoch"], 40, "more than there are travellers")
         one = self.json_of("scaling", "--epochs", 1, "--num-envs", "1", "customers=3", "horizon=3",
                            "net.hidden=8", "threads=1")
         self.assertEqual((one["rows"][0]["threads"], one["rows"][0]["device"]), (1, "cpu"))
