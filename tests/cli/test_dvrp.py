@@ -445,6 +445,29 @@ class Oracle(DvrpTest):
         self.assertGreater(grade["greedy"]["gap_30"], 15)  # it has learnt next to nothing
         self.assertIsNone(grade["corr_within"])
 
+    def test_the_network_beside_insertion_by_size(self):
+        found = self.json_of("oracle", "eval", "--customers", "6,35", "--instances", 4,
+                             "--iterations", 200, "--refine", 5)
+        self.assertEqual([size["customers"] for size in found["sizes"]], [6, 35])
+        for size in found["sizes"]:
+            network, insertion, longer, continued = size["rows"]
+            self.assertEqual([row["name"] for row in size["rows"]],
+                             ["network", "insertion", "insertion, same time", "continued"])
+            self.assertEqual((network["refine"], insertion["refine"], continued["refine"]), (5, 5, 5))
+            self.assertEqual((network["above_network_pct"], network["above_network_ci95"]), (0, 0))
+            for row in size["rows"]:
+                self.assertAlmostEqual(row["above_network_pct"], row["gap_pct"] - network["gap_pct"])
+                self.assertGreater(row["day_s"], row["instance_ms"] / 2000)
+            self.assertGreaterEqual(longer["refine"], 0)
+        table = self.call("oracle", "eval", "--customers", "6", "--instances", 2, "--iterations", 20)
+        self.assertRegex(table.stdout, r"(?m)^6 +network \+ 40 ")
+        self.assertLessEqual(max(map(len, table.stdout.splitlines())), 80)
+        self.assertIn("--shifts is not for --customers",
+                      self.refused("oracle", "eval", "--customers", 6, "--shifts", 5, status=2))
+        self.call("data", "--travellers", 3, "--cells", 5, "--out", "three")
+        self.assertEqual(self.refused("oracle", "eval", "--data", "three", "--customers", 4, status=2),
+                         "--customers 4: there are 3 travellers")
+
     def test_training_refuses_what_it_cannot_do(self):
         self.train("--out", "run", "--imitate", 0, "--reinforce", 0)
         self.assertIn("holds a run already", self.train("--out", "run", status=2).stderr)
