@@ -103,6 +103,15 @@ concept ValidatedEnv = SteppableEnv<E> && requires(const E& e, const typename E:
   { e.valid(s) } -> std::same_as<bool>;
 };
 
+// Optional: an env whose State was another once, and that reads states of that time from files.
+// The sizes of both tell them apart.
+template <class E>
+concept UpgradedEnv = SteppableEnv<E> && std::is_trivially_copyable_v<typename E::OldState> &&
+                          sizeof(typename E::OldState) != sizeof(typename E::State) &&
+                      requires(const typename E::OldState& old) {
+  { E::upgraded(old) } -> std::same_as<typename E::State>;
+};
+
 // Optional: an env that needs to know which row of the batch it is, because part of it lies outside
 // of its State. Called with a new State, before reset(), and before restore().
 template <class E>

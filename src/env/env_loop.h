@@ -17,6 +17,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -121,6 +122,13 @@ class EnvLoop {
   virtual bool keeps_states() const { return true; }
   // What the envs learn together; null where they do not.
   virtual EnvMemory* memory() const = 0;
+  // Puts a slot that was saved into one of this program, which may have changed since. False: its
+  // size is that of none that is known.
+  virtual bool read_slot(std::span<const std::byte> saved, std::byte* slot) const {
+    if (saved.size() != slot_bytes()) return false;
+    std::memcpy(slot, saved.data(), saved.size());
+    return true;
+  }
   // Whether the state in this slot is one the env can be in; for states read from a file.
   virtual bool valid_state(const std::byte* slot) const = 0;
 
@@ -242,6 +250,21 @@ class LoopOf final : public EnvLoop {
     } else {
       return nullptr;
     }
+  }
+
+  bool read_slot(std::span<const std::byte> saved, std::byte* bytes) const override {
+    if constexpr (UpgradedEnv<E>) {
+      using OldSlot = SlotOf<typename E::OldState>;
+      if (saved.size() == OldSlot::bytes_with(stack_)) {
+        OldSlot old;
+        std::memcpy(static_cast<void*>(&old), saved.data(), sizeof(OldSlot));
+        Slot& s = slot(bytes, 0);
+        s = Slot{.header = old.header, .state = E::upgraded(old.state)};
+        std::memcpy(bytes + sizeof(Slot), saved.data() + sizeof(OldSlot), stack_.bytes());
+        return true;
+      }
+    }
+    return EnvLoop::read_slot(saved, bytes);
   }
 
   bool valid_state(const std::byte* bytes) const override {

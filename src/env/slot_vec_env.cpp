@@ -438,8 +438,8 @@ SlotVecEnv::SavedHead SlotVecEnv::read_head(Reader& reader) const {
               fmt::format("{} was saved, this is '{}'", in_quotes(name), env_name_));
   expect_same(reader.text("spec_sha256") == spec().sha256(), "another spec of '" + env_name_ + "'");
   const uint64_t envs = reader.u64("num_envs");
-  expect_same(reader.u64("slot_bytes") == loop_->slot_bytes(), "states of another size");
-  return {.envs = envs, .seed = reader.u64("seed")};
+  const uint64_t slot_bytes = reader.u64("slot_bytes");
+  return {.envs = envs, .slot_bytes = slot_bytes, .seed = reader.u64("seed")};
 }
 
 void SlotVecEnv::load(Reader& reader, const StepView& out) {
@@ -462,7 +462,9 @@ void SlotVecEnv::load(Reader& reader, const StepView& out) {
     }
     const uint64_t env = i - first;
     std::byte* slot = slots.data() + env * slot_bytes;
-    reader.bytes_into("slot", {slot, slot_bytes});
+    const std::span<const std::byte> saved = reader.bytes("slot");
+    expect_same(saved.size() == head.slot_bytes && loop_->read_slot(saved, slot),
+                "states of another size");
     SlotHeader header;
     std::memcpy(static_cast<void*>(&header), slot, sizeof(header));
     const bool known = header.status <= SlotStatus::kDropped;

@@ -152,7 +152,7 @@ class SlotVecEnv : public VecEnv {
  private:
   // What saved states begin with.
   struct SavedHead {
-    uint64_t envs = 0, seed = 0;
+    uint64_t envs = 0, slot_bytes = 0, seed = 0;
   };
   void save_head(Writer& writer, int envs) const;
   SavedHead read_head(Reader& reader) const;

@@ -1194,7 +1194,7 @@ class TrainRefusals(TrainTest):
         self.refuse("dvrp", ["--customers", 31],
                     "customers: expected at most 30, the travellers of the data, got 31")
         self.refuse("dvrp", ["--customers", 0],
-                    "env.customers: expected an integer from 1 to 128, got '0'")
+                    "env.customers: expected an integer from 1 to 200, got '0'")
         self.refuse("cartpole", ["--customers", 4], "unknown key 'env.customers'")
         self.refuse("dvrp", ["--backend", "processes"],
                     "backend: expected serial or threads, not processes: the environments of 'dvrp' "

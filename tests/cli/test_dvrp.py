@@ -302,10 +302,10 @@ class Tables(DvrpTest):
         (self.folder / "city" / DECISIONS).unlink()
         _, said = self.inspected()
         self.assertIn("no table of decisions: travellers answer by their kind of flexibility", said)
-        checked = [BINARY, "check", "dvrp", "data=city", "customers=2", "oracle.kind=insertion",
-                   "--steps", "4"]
+        measured = [BINARY, "bench", "env", "dvrp", "data=city", "customers=2",
+                    "oracle.kind=insertion", "--num-envs", "2", "--seconds", "0.05"]
         for acceptance, status in (("table", 4), ("threshold", 0), ("hard", 0)):
-            done = subprocess.run([*checked, f"acceptance={acceptance}"], cwd=self.folder,
+            done = subprocess.run([*measured, f"acceptance={acceptance}"], cwd=self.folder,
                                   capture_output=True, text=True, timeout=TIMEOUT_S)
             self.assertEqual(done.returncode, status, done.stderr)
             if status:
@@ -444,6 +444,29 @@ class Oracle(DvrpTest):
                              3, "--shifted", 0, "--iterations", 50)
         self.assertGreater(grade["greedy"]["gap_30"], 15)  # it has learnt next to nothing
         self.assertIsNone(grade["corr_within"])
+
+    def test_the_network_beside_insertion_by_size(self):
+        found = self.json_of("oracle", "eval", "--customers", "6,35", "--instances", 4,
+                             "--iterations", 200, "--refine", 5)
+        self.assertEqual([size["customers"] for size in found["sizes"]], [6, 35])
+        for size in found["sizes"]:
+            network, insertion, longer, continued = size["rows"]
+            self.assertEqual([row["name"] for row in size["rows"]],
+                             ["network", "insertion", "insertion, same time", "continued"])
+            self.assertEqual((network["refine"], insertion["refine"], continued["refine"]), (5, 5, 5))
+            self.assertEqual((network["above_network_pct"], network["above_network_ci95"]), (0, 0))
+            for row in size["rows"]:
+                self.assertAlmostEqual(row["above_network_pct"], row["gap_pct"] - network["gap_pct"])
+                self.assertGreater(row["day_s"], row["instance_ms"] / 2000)
+            self.assertGreaterEqual(longer["refine"], 0)
+        table = self.call("oracle", "eval", "--customers", "6", "--instances", 2, "--iterations", 20)
+        self.assertRegex(table.stdout, r"(?m)^6 +network \+ 40 ")
+        self.assertLessEqual(max(map(len, table.stdout.splitlines())), 80)
+        self.assertIn("--shifts is not for --customers",
+                      self.refused("oracle", "eval", "--customers", 6, "--shifts", 5, status=2))
+        self.call("data", "--travellers", 3, "--cells", 5, "--out", "three")
+        self.assertEqual(self.refused("oracle", "eval", "--data", "three", "--customers", 4, status=2),
+                         "--customers 4: there are 3 travellers")
 
     def test_training_refuses_what_it_cannot_do(self):
         self.train("--out", "run", "--imitate", 0, "--reinforce", 0)
@@ -709,6 +732,9 @@ class Negotiation(DvrpTest):
             self.assertGreater(row["update_s"], 0)
             self.assertGreater(row["peak_rss_mb"], 1)
         self.assertEqual(table["rows"][0]["speedup"], 1)
+        long = self.json_of("scaling", "--num-envs", "1", "--customers", 40, "--epochs", 1,
+                            "net.hidden=8", "oracle.kind=continued", "oracle.improve=0")
+        self.assertEqual(long["rows"][0]["samples_per_epoch"], 40, "more than there are travellers")
         one = self.json_of("scaling", "--epochs", 1, "--num-envs", "1", "customers=3", "horizon=3",
                            "net.hidden=8", "threads=1")
         self.assertEqual((one["rows"][0]["threads"], one["rows"][0]["device"]), (1, "cpu"))

@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 
 #include "flotilla/core/serial.h"
 #include "flotilla/env/env_loop.h"
+#include "flotilla/env/random_run.h"
 #include "support/batch.h"
 #include "support/error_text.h"
 #include "support/saved_slots.h"
@@ -180,6 +182,60 @@ TEST(SaveLoad, AStateTheEnvCannotBeInIsRefused) {
   EXPECT_EQ(batch.saved(), good);
   batch.load(damaged(state + offsetof(Script::State, count), 3));
   EXPECT_EQ(batch.obs(1)[0], 3);
+}
+
+// The same env, whose State has grown since.
+class Before : public Script {
+ public:
+  using Script::Script;
+};
+
+class Since : public Script {
+ public:
+  using OldState = Script::State;
+  struct State {
+    std::array<int64_t, 40> more;
+    Script::State old;
+  };
+  using Script::Script;
+
+  static State upgraded(const OldState& old) { return {.more = {7}, .old = old}; }
+  void reset(State& s, Rng& g) const { Script::reset(s.old, g); }
+  Outcome step(State& s, ActionRow action, Rng& g) const { return Script::step(s.old, action, g); }
+  void observe(const State& s, ObsRow row) const { Script::observe(s.old, row); }
+  void metrics(const State& s, MetricRow row) const { Script::metrics(s.old, row); }
+  bool valid(const State& s) const { return s.more[0] == 7 && Script::valid(s.old); }
+};
+
+TEST(SaveLoad, StatesOfAnOlderLayoutAreRead) {
+  const EnvType before = env_type<Before>("grown", ""), since = env_type<Since>("grown", "");
+  for (const char* frames : {"frame_stack=1", "frame_stack=3"}) {
+    const Config config = config_of(before, {"time_limit=50", frames});
+    RandomRun old(before, config, serial(4), 3), now(since, config, serial(4), 4);
+    const auto go = [](RandomRun& run) {
+      TrajectoryHash hash(run.vec().spec(), 4);
+      for (int i = 0; i < 20; ++i) {
+        // Acts that throw are no part of this.
+        run.step([&run] {
+          auto* acts = const_cast<int32_t*>(run.actions().ints());
+          for (int env = 0; env < 4; ++env) acts[env] = kGo;
+        });
+        hash.add(run.view());
+      }
+      return hash.hex();
+    };
+    go(old);
+    Writer writer;
+    old.save(writer);
+    Reader reader(writer.buffer(), "saved");
+    now.load(reader);
+    EXPECT_EQ(go(now), go(old)) << frames;
+    Writer back;
+    now.save(back);
+    Reader newer(back.buffer(), "saved");
+    EXPECT_EQ(error_text(ErrorCode::kData, [&] { old.load(newer); }),
+              "saved environments differ from these: states of another size");
+  }
 }
 
 TEST(SaveLoad, MutatedBuffersAreRefusedOrRun) {

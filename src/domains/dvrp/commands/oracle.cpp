@@ -3,6 +3,7 @@
 //   eval    compares its routes with those of a solver
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <memory>
 
@@ -16,7 +17,10 @@
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
 #include "flotilla/domains/dvrp/commands/referee_arguments.h"
+#include "flotilla/domains/dvrp/data/generate.h"
+#include "flotilla/domains/dvrp/negotiation/judgement.h"
 #include "flotilla/domains/dvrp/oracle/options.h"
+#include "flotilla/domains/dvrp/oracle/size_exam.h"
 #include "flotilla/domains/dvrp/oracle/training.h"
 #include "flotilla/report/text_table.h"
 
@@ -91,6 +95,7 @@ void add_train(Command& oracle) {
 
 struct OracleEvalArguments {
   std::string data, weights;
+  std::vector<int> customers;
   dvrp::ExamOptions exam;
   dvrp::DecodeOptions decode = dvrp::OracleOptions{}.decode;
   RefereeArguments referee;
@@ -177,6 +182,93 @@ void evaluate_oracle(const OracleEvalArguments& arguments) {
   }
 }
 
+dvrp::Data data_for(const std::string& directory, int customers) {
+  constexpr int kMadeUp = dvrp::GenerateOptions{}.travellers;
+  if (directory.empty()) {
+    return dvrp::generate_data({.travellers = std::max(kMadeUp, customers)});
+  }
+  dvrp::Data data = dvrp_data_of(directory);
+  if (customers <= data.travellers.count) return data;
+  throw Error(ErrorCode::kUsage, fmt::format("--customers {}: there are {} travellers", customers,
+                                             data.travellers.count));
+}
+
+// Of the same days: how much longer the routes of the one are, in points of the referee's.
+dvrp::Estimate longer_by(const dvrp::SizeRow& one, const dvrp::SizeRow& other) {
+  std::vector<double> difference = one.gaps;
+  for (size_t i = 0; i < difference.size(); ++i) difference[i] -= other.gaps[i];
+  return dvrp::estimate(difference);
+}
+
+Json size_json(const dvrp::SizeExam& exam) {
+  Json rows = Json::array();
+  for (const dvrp::SizeRow& row : exam.rows) {
+    const dvrp::Estimate gap = dvrp::estimate(row.gaps), longer = longer_by(row, exam.rows.front());
+    rows.push_back({{"name", row.name},
+                    {"improve", row.decode.improve},
+                    {"refine", row.decode.refine},
+                    {"gap_pct", gap.mean},
+                    {"gap_ci95", gap.ci95},
+                    {"above_network_pct", longer.mean},
+                    {"above_network_ci95", longer.ci95},
+                    {"instance_ms", 1e3 * row.instance_s},
+                    {"day_s", row.day_s}});
+  }
+  return {{"customers", exam.requests}, {"referee_minutes", exam.referee}, {"rows", rows}};
+}
+
+void add_size_rows(const dvrp::SizeExam& exam, std::vector<Row>& rows) {
+  for (const dvrp::SizeRow& row : exam.rows) {
+    const dvrp::Estimate gap = dvrp::estimate(row.gaps), longer = longer_by(row, exam.rows.front());
+    const bool is_first = &row == &exam.rows.front();
+    rows.push_back({is_first ? std::to_string(exam.requests) : "",
+                    fmt::format("{} + {}", row.name, row.decode.refine),
+                    fmt::format("{:.2f} +- {:.2f}", gap.mean, gap.ci95),
+                    is_first ? "" : fmt::format("{:+.2f} +- {:.2f}", longer.mean, longer.ci95),
+                    fmt::format("{:.1f}", 1e3 * row.instance_s), fmt::format("{:.2f}", row.day_s)});
+  }
+}
+
+constexpr const char* kSizesLegend =
+    "gap: above the referee; over network: of the same days, in points of the\n"
+    "referee's routes; ms: of a whole day at once; day s: request by request\n";
+
+// The network beside insertion, by the size of the day.
+void evaluate_sizes(const OracleEvalArguments& arguments) {
+  const Activity comparing("comparing");
+  ThreadPool pool(arguments.referee.threads);
+  const dvrp::Referee referee = arguments.referee.make(arguments.data, pool);
+  std::vector<Row> rows = {{"requests", "", "gap %", "over network", "ms", "day s"}};
+  Json sizes = Json::array();
+  std::string origin;
+  for (const int customers : arguments.customers) {
+    const dvrp::Data data = data_for(arguments.data, customers);
+    const dvrp::OracleWeights weights =
+        dvrp::read_oracle(dvrp::oracle_path(arguments.weights), data.city);
+    say(fmt::format("{} instances of {} requests\n", arguments.exam.instances, customers));
+    const dvrp::SizeExam exam = examine_size(data, weights,
+                                             {.requests = customers,
+                                              .instances = arguments.exam.instances,
+                                              .decode = arguments.decode,
+                                              .seed = arguments.exam.seed},
+                                             referee, pool);
+    add_size_rows(exam, rows);
+    sizes.push_back(size_json(exam));
+    origin = weights.origin;
+  }
+  if (!arguments.json) {
+    display(text_table(rows, terminal_width(Stream::kOut)));
+    return display(std::string("\n") + kSizesLegend);
+  }
+  const Json json = {{"sizes", sizes},
+                     {"instances", arguments.exam.instances},
+                     {"referee", arguments.referee.name},
+                     {"threads", arguments.referee.threads},
+                     {"cpu", cpu_model()},
+                     {"weights", origin}};
+  display_data(json.dump() + "\n");
+}
+
 void add_eval(Command& oracle) {
   Command& command = oracle.add("eval", "compare its routes with those of a solver");
   auto arguments = std::make_shared<OracleEvalArguments>();
@@ -204,8 +296,21 @@ void add_eval(Command& oracle) {
               fmt::format("iterations of the solver behind it (default {})", a.decode.refine))
       .range(0, 1'000'000);
   command.option("--seed", a.exam.seed, "of the instances (default 0)");
+  command
+      .option("--customers", a.customers,
+              "instead: the network beside insertion in the same time, for days of so many "
+              "requests, such as 30,60,100,200")
+      .comma_separated()
+      .range(2, 1000);
   command.flag("--json", a.json, "print one JSON object on stdout");
-  command.action([arguments] { evaluate_oracle(*arguments); });
+  command.action([arguments, &command] {
+    if (arguments->customers.empty()) return evaluate_oracle(*arguments);
+    for (const char* option : {"--shifts", "--shifted"}) {
+      if (!command.given(option)) continue;
+      throw Error(ErrorCode::kUsage, fmt::format("{} is not for --customers", option));
+    }
+    evaluate_sizes(*arguments);
+  });
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct ScalingArguments {
   std::vector<int> num_envs = {1, 64, 256};
   std::string recipe = "dvrp";
   std::optional<std::string> device;
-  std::optional<int> threads;
+  std::optional<int> threads, customers;
   std::vector<std::string> overrides;
   int iterations = 3;  // of the training loop
   bool json = false;
@@ -40,12 +40,23 @@ struct ScalingArguments {
 
 constexpr double kLeastSeconds = 3;  // that are measured
 
+// Whole days of so many requests; where the made-up city has too few travellers, of a larger one.
+void set_customers(Config& config, int customers) {
+  config.set("env.customers", std::to_string(customers));
+  config.set("n_steps", std::to_string(customers));
+  const bool made_up = config.get_text("env.data").empty();
+  if (made_up && config.get_integer("env.travellers") < customers) {
+    config.set("env.travellers", std::to_string(customers));
+  }
+}
+
 RunConfig run_of(const Registry& registry, const ScalingArguments& arguments, int num_envs) {
   Config config = load_run_config(registry, arguments.recipe, false, arguments.overrides);
   if (config.get_text("env.name") != "dvrp") {
     throw Error(ErrorCode::kUsage, "--recipe: '" + arguments.recipe + "' is not of dvrp");
   }
   config.set("num_envs", std::to_string(num_envs));
+  if (arguments.customers) set_customers(config, *arguments.customers);
   if (arguments.threads) config.set("threads", std::to_string(*arguments.threads));
   if (arguments.device) {
     config.set("device", *arguments.device);
@@ -174,6 +185,8 @@ void add_dvrp_scaling(Command& dvrp, Program& program) {
   command.option("--num-envs", a.num_envs, "numbers of envs (default 1,64,256)")
       .comma_separated()
       .range(1, kMaxEnvs);
+  command.option("--customers", a.customers, "requests of a day (default: the recipe's)")
+      .range(1, dvrp::kMostCustomers);
   command.option("--epochs", a.iterations, "that are measured, at least (default 3)")
       .range(1, 10'000);
   command.option("--recipe", a.recipe, "whose hyper-parameters are used (default dvrp)");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <filesystem>
 
 #include "flotilla/core/error.h"
@@ -54,7 +55,9 @@ Data read_data(const std::string& directory, Decisions decisions) {
   City city = read_city(matrix);
   Travellers travellers = read_travellers(trips, by_rule ? "" : answers, city);
   Data data{std::move(city), std::move(travellers)};
-  if (by_rule) {
+  // Once: an env is made many times from the same tables.
+  static std::atomic<bool> said = false;
+  if (by_rule && !said.exchange(true)) {
     log::warn("no table of decisions: travellers answer by their kind of flexibility alone",
               {{"file", answers}});
   }

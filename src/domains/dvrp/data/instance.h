@@ -13,7 +13,7 @@
 namespace flotilla::dvrp {
 
 constexpr int kCapacity = 8;         // passengers of a vehicle
-constexpr int kMostCustomers = 128;  // of a day that is negotiated
+constexpr int kMostCustomers = 200;  // of a day that is negotiated
 
 struct Request {
   int trip = 0;                     // in the data's trips

@@ -16,6 +16,8 @@ namespace {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr float kFailureReward = -5000;
 
+constexpr int kMadeUpTravellers = GenerateOptions{}.travellers;
+
 // Made once for all environments of the program.
 std::shared_ptr<const Data> default_data() {
   static const auto kData = std::make_shared<const Data>(generate_data({}));
@@ -23,10 +25,20 @@ std::shared_ptr<const Data> default_data() {
 }
 
 // The table of answers is needed where they come from it.
-std::shared_ptr<const Data> data_of(const std::string& directory, const std::string& acceptance) {
-  if (directory.empty()) return default_data();
+std::shared_ptr<const Data> data_of(const Config& config) {
+  const std::string directory = config.get_text("data");
+  const auto travellers = static_cast<int>(config.get_integer("travellers"));
+  if (directory.empty()) {
+    if (travellers == kMadeUpTravellers) return default_data();
+    return std::make_shared<const Data>(generate_data({.travellers = travellers}));
+  }
+  if (travellers != kMadeUpTravellers) {
+    throw Error(ErrorCode::kUsage,
+                "travellers: is for the made-up city; those of data are in its tables");
+  }
+  const bool by_table = config.get_text("acceptance") == "table";
   return std::make_shared<const Data>(
-      read_data(directory, acceptance == "table" ? Decisions::kRequired : Decisions::kIfThere));
+      read_data(directory, by_table ? Decisions::kRequired : Decisions::kIfThere));
 }
 
 // With trips that accept what the model says, so that decisions and advice agree.
@@ -56,6 +68,13 @@ Negotiation::Reward reward_from(const std::string& name) {
                                   : Negotiation::Reward::kMarginal;
 }
 
+bool are_routes_of(const Instance& instance, const KeptRoutes<kMostCustomers>& kept) {
+  if (kept.stops < 0 || static_cast<size_t>(kept.stops) > kept.stop.size()) return false;
+  Routes routes;
+  read_routes(kept, routes);
+  return fault_of(instance, routes).empty();
+}
+
 bool have_routes(const Negotiation::Prices& prices) {
   return std::isfinite(prices.agent) && !std::isinf(prices.baseline) && !std::isinf(prices.plain);
 }
@@ -66,6 +85,8 @@ Schema Negotiation::schema() {
   Schema schema;
   schema.text("data", "", "directory of the tables; empty: what `dvrp data` makes by default")
       .integer("customers", 30, {1, kMostCustomers}, "requests of an episode")
+      .integer("travellers", kMadeUpTravellers, {1, 10'000},
+               "of the made-up city, where no data is named")
       .choice("acceptance", "table", {"table", "threshold", "hard"},
               "who accepts what: by the table of decisions, by the minutes each trip bears, or by "
               "the kind of flexibility alone")
@@ -89,8 +110,7 @@ Schema Negotiation::schema() {
 }
 
 Negotiation::Negotiation(const Config& config)
-    : data_(accepting(data_of(config.get_text("data"), config.get_text("acceptance")),
-                      config.get_text("acceptance"))),
+    : data_(accepting(data_of(config), config.get_text("acceptance"))),
       advisor_(data_->travellers),
       customers_(static_cast<int>(config.get_integer("customers"))),
       granting_(config.get_text("shift") == "widen" ? Granting::kWiden : Granting::kMove),
@@ -142,29 +162,20 @@ Instance Negotiation::fixed_requests(const State& s) const {
   return instance;
 }
 
-void Negotiation::keep_routes(State& s, const Routes& routes) const {
-  s.stops = 0;
-  const auto put = [&s](int node) {
-    s.stop[static_cast<size_t>(s.stops++)] = static_cast<uint16_t>(node);
-  };
-  for (const RouteView route : routes) {
-    if (route.empty()) continue;
-    for (const int node : route) put(node);
-    put(0);
-  }
+Instance Negotiation::asked_requests(const State& s) const {
+  Instance instance{.city = &data_->city, .requests = {}};
+  for (int i = 0; i < s.fixed; ++i) instance.requests.push_back(asked(s, i));
+  return instance;
 }
 
-Routes Negotiation::routes(const State& s) const {
-  Routes routes;
-  for (const uint16_t node : std::span(s.stop).first(static_cast<size_t>(s.stops))) {
-    if (node == 0) {
-      routes.end_route();
-    } else {
-      routes.add_node(node);
-    }
-  }
-  if (s.stops > 0 && s.stop[static_cast<size_t>(s.stops) - 1] != 0) routes.end_route();
-  return routes;
+Negotiation::State Negotiation::upgraded(const OldState& old) {
+  State s = {};
+  static_cast<Account&>(s) = old;
+  std::ranges::copy(old.trips, s.trips.begin());
+  std::ranges::copy(old.granted, s.granted.begin());
+  s.routes.stops = old.routes.stops;
+  std::ranges::copy(old.routes.stop, s.routes.stop.begin());
+  return s;
 }
 
 void Negotiation::prepare(State& s, ActionRow action, Rng&) const {
@@ -282,7 +293,8 @@ bool Negotiation::valid(const State& s) const {
     if (i < static_cast<size_t>(s.fixed) && s.granted[i] >= kActions) return false;
   }
   if (!wants_routes() || s.failed != 0) return true;
-  return between(s.stops, 0, kMostStops) && fault_of(fixed_requests(s), routes(s)).empty();
+  if (!are_routes_of(fixed_requests(s), s.routes)) return false;
+  return !continues() || are_routes_of(asked_requests(s), s.baseline_routes);
 }
 
 }  // namespace flotilla::dvrp

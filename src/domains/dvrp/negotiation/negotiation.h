@@ -13,12 +13,11 @@
 
 #include "flotilla/domains/dvrp/data/instance.h"
 #include "flotilla/domains/dvrp/flexibility/memory.h"
+#include "flotilla/domains/dvrp/negotiation/kept_routes.h"
 #include "flotilla/domains/dvrp/oracle/options.h"
 #include "flotilla/env/env.h"
 
 namespace flotilla::dvrp {
-
-constexpr int kMostStops = 3 * kMostCustomers;  // of all routes, with an end behind each
 
 class Negotiation {
  public:
@@ -29,22 +28,28 @@ class Negotiation {
     double plain = 0;     // without that of the last request; NaN: not wanted
   };
 
-  struct State {
+  struct Account {
     double cost, baseline;  // minutes, of the fixed requests
     Prices prices;          // of the step under way
     int32_t fixed;          // requests with their offers made
     int32_t steps;          // of the episode; more than `fixed` once it has failed
     // Offers accepted; other than to shift nothing; both.
     int32_t accepted, shifts, shifted;
-    int32_t offered;                              // the action of the step under way
-    float luck;                                   // draws what the next traveller is taken for
-    int32_t failed;                               // no routes were found: nothing moves any more
-    std::array<int32_t, kMostCustomers> trips;    // in the order of the requests
-    std::array<uint8_t, kMostCustomers> granted;  // the action that holds: kNoShift unless accepted
-    // The routes of the fixed requests, a 0 behind each, where the observation shows them.
-    int32_t stops;
-    std::array<uint16_t, kMostStops> stop;
+    int32_t offered;  // the action of the step under way
+    float luck;       // draws what the next traveller is taken for
+    int32_t failed;   // no routes were found: nothing moves any more
   };
+  template <int kCustomers>
+  struct Requests : Account {
+    std::array<int32_t, kCustomers> trips;    // in the order of the requests
+    std::array<uint8_t, kCustomers> granted;  // the action that holds: kNoShift unless accepted
+    KeptRoutes<kCustomers> routes;            // of the fixed requests, where somebody looks at them
+  };
+  struct State : Requests<kMostCustomers> {
+    KeptRoutes<kMostCustomers> baseline_routes;  // where the next ones begin with them
+  };
+  using OldState = Requests<128>;  // before days could be longer
+  static State upgraded(const OldState& old);
 
   enum class Observation : uint8_t { kList, kDense, kOneHot, kDetours };
   enum class Reward : uint8_t { kMarginal, kTemporal, kCounterfactual };
@@ -74,13 +79,14 @@ class Negotiation {
     return shifted(request, shift_of(action), granting_);
   }
   bool wants_baseline(const State& s) const {
-    return reward_ == Reward::kMarginal || s.fixed + 1 == customers_;
+    return reward_ == Reward::kMarginal || s.fixed + 1 == customers_ || continues();
   }
-  bool wants_routes() const { return observation_ == Observation::kDetours; }
-  void keep_routes(State& s, const Routes& routes) const;
-  Routes routes(const State& s) const;
-  // The fixed requests as they stand.
+  bool wants_routes() const { return observation_ == Observation::kDetours || continues(); }
+  // Routes begin with those of the step before.
+  bool continues() const { return oracle_.kind == OracleOptions::Kind::kContinued; }
+  // The fixed requests as they stand, and as they were made.
   Instance fixed_requests(const State& s) const;
+  Instance asked_requests(const State& s) const;
   // What the offers of the step under way were answered, if anybody learns from it.
   // What the travellers of all envs have answered in a step.
   void remember(std::span<State* const> states) const;

@@ -83,7 +83,7 @@ void Negotiation::write_row(const Request& request, std::span<float> out) const 
 void Negotiation::observe_detours(const State& s, std::span<float> out) const {
   if (s.failed != 0 || s.fixed == customers_) return;
   Detours detours(data_->city);
-  for (const uint16_t node : std::span(s.stop).first(static_cast<size_t>(s.stops))) {
+  for (const uint16_t node : s.routes.nodes()) {
     if (node == 0) {
       detours.end_route();
     } else {

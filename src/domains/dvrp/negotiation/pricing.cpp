@@ -23,8 +23,10 @@ class Pricing final : public Stage<State> {
     }
     find_equals();
     const size_t count = distinct_.size();
-    pool_.for_each(static_cast<int>(count), [this](int, int i) {
-      write(*distinct_[static_cast<size_t>(i)], instances_[static_cast<size_t>(i)]);
+    pool_.for_each(static_cast<int>(count), [this](int, int item) {
+      const auto i = static_cast<size_t>(item);
+      write(*distinct_[i], instances_[i]);
+      if (env_.continues()) read_routes(routes_of(*distinct_[i]), tours_[i].routes);
     });
     router_->route({pointers_.data(), count}, {tours_.data(), count});
     for (const Order& order : orders_) settle(order, tours_[order.instance]);
@@ -103,11 +105,17 @@ class Pricing final : public Stage<State> {
     }
   }
 
+  // Of the requests before the one that asks.
+  static KeptRoutes<kMostCustomers>& routes_of(const Order& order) {
+    State& s = *order.state;
+    return order.shifts == Shifts::kNone ? s.baseline_routes : s.routes;
+  }
+
   void settle(const Order& order, const Tour& tour) const {
     *order.price = tour.cost;
-    if (order.shifts == Shifts::kAll && env_.wants_routes()) {
-      env_.keep_routes(*order.state, tour.routes);
-    }
+    const bool looked_at = order.shifts == Shifts::kAll && env_.wants_routes();
+    const bool continued = order.shifts == Shifts::kNone && env_.continues();
+    if (looked_at || continued) keep_routes(tour.routes, routes_of(order));
   }
 
   void write(const Order& order, Instance& instance) const {

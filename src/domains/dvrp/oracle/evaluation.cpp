@@ -18,11 +18,6 @@ double mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-Instance draw(const Data& data, int requests, uint64_t seed, uint64_t index) {
-  Rng rng(seed, stream_of(Purpose::kTest, (uint64_t{1} << 40u) + index));
-  return draw_instance(data, requests, rng);
-}
-
 Instance shifted_at_random(Instance instance, uint64_t seed, uint64_t index) {
   Rng rng(seed, stream_of(Purpose::kTest, (uint64_t{2} << 40u) + index));
   for (Request& request : instance.requests) {
@@ -63,6 +58,11 @@ double measure_rate(Router& router, std::span<const Instance> instances) {
 
 }  // namespace
 
+Instance draw_exam_instance(const Data& data, int requests, uint64_t seed, uint64_t index) {
+  Rng rng(seed, stream_of(Purpose::kTest, (uint64_t{1} << 40u) + index));
+  return draw_instance(data, requests, rng);
+}
+
 std::vector<double> costs_of(std::span<const Tour> tours) {
   std::vector<double> costs;
   for (const Tour& tour : tours) costs.push_back(tour.cost);
@@ -101,7 +101,8 @@ Exam make_exam(const Data& data, const ExamOptions& options, const Referee& refe
     if (requests > data.travellers.count) continue;
     Exam::Group group{.requests = requests, .instances = {}, .referee = {}};
     for (int i = 0; i < options.instances; ++i) {
-      group.instances.push_back(draw(data, requests, options.seed, static_cast<uint64_t>(i)));
+      group.instances.push_back(
+          draw_exam_instance(data, requests, options.seed, static_cast<uint64_t>(i)));
     }
     group.referee = costs_of(referee(group.instances, 0));
     say(fmt::format("referee: {} instances of {} requests, {:.2f} minutes", options.instances,
@@ -110,8 +111,8 @@ Exam make_exam(const Data& data, const ExamOptions& options, const Referee& refe
   }
   if (exam.groups.empty()) throw Error(ErrorCode::kUsage, "an exam takes 10 travellers or more");
   for (int i = 0; i < options.shifted; ++i) {
-    const Instance whole = draw(data, exam.groups.back().requests, options.seed,
-                                static_cast<uint64_t>(options.instances + i));
+    const Instance whole = draw_exam_instance(data, exam.groups.back().requests, options.seed,
+                                              static_cast<uint64_t>(options.instances + i));
     Exam::Shifts shifts;
     for (int k = 0; k < options.shifts; ++k) {
       const auto index = static_cast<uint64_t>(i * options.shifts + k);

@@ -19,6 +19,9 @@ std::vector<double> costs_of(std::span<const Tour> tours);
 // The project's own solver.
 Referee make_solver_referee(int iterations, ThreadPool& pool);
 
+// One that no oracle was trained on.
+Instance draw_exam_instance(const Data& data, int requests, uint64_t seed, uint64_t index);
+
 struct Exam {
   struct Group {
     int requests = 0;

@@ -10,8 +10,10 @@ Schema OracleOptions::schema() {
   const OracleOptions d;
   Schema schema;
   schema
-      .choice("kind", "network", {"network", "insertion"},
-              "what makes the first routes: the trained network, or insertion")
+      .choice(
+          "kind", "network", {"network", "insertion", "continued"},
+          "what makes the first routes: the trained network, insertion, or the step before, with "
+          "the new request where it costs least")
       .text("weights", d.weights, "of the network; empty: those that come with the program")
       .integer("starts", d.decode.starts, {1, 1000}, "first pickups that are tried, on the CPU")
       .integer("improve", d.decode.improve, {0, 1000}, "most passes of local search over a tour")
@@ -22,10 +24,19 @@ Schema OracleOptions::schema() {
   return schema;
 }
 
+namespace {
+
+OracleOptions::Kind kind_from(const std::string& name) {
+  if (name == "insertion") return OracleOptions::Kind::kInsertion;
+  return name == "continued" ? OracleOptions::Kind::kContinued : OracleOptions::Kind::kNetwork;
+}
+
+}  // namespace
+
 OracleOptions OracleOptions::from(const Config& config) {
   const auto integer = [&](const char* key) { return static_cast<int>(config.get_integer(key)); };
   OracleOptions o;
-  o.kind = config.get_text("kind") == "network" ? Kind::kNetwork : Kind::kInsertion;
+  o.kind = kind_from(config.get_text("kind"));
   o.weights = config.get_text("weights");
   o.decode.starts = integer("starts");
   o.decode.improve = integer("improve");
@@ -50,6 +61,9 @@ std::unique_ptr<Router> make_router(const OracleOptions& options, const City& ci
                                     ThreadPool& pool) {
   if (options.kind == OracleOptions::Kind::kInsertion) {
     return make_insertion_router(options.decode, pool);
+  }
+  if (options.kind == OracleOptions::Kind::kContinued) {
+    return make_continuing_router(options.decode, pool);
   }
   const OracleWeights weights = read_oracle(oracle_path(options.weights), city);
   if (options.device == "cpu") return make_network_router(weights, city, options.decode, pool);

@@ -7,7 +7,7 @@
 namespace flotilla::dvrp {
 
 struct OracleOptions {
-  enum class Kind : uint8_t { kNetwork, kInsertion };
+  enum class Kind : uint8_t { kNetwork, kInsertion, kContinued };
   Kind kind = Kind::kNetwork;
   std::string weights;  // file; empty: those that come with the program
   DecodeOptions decode{.starts = 1, .improve = 20, .refine = 40};

@@ -23,7 +23,8 @@ class Router {
   // Memory for calls of up to so many instances, of up to so many requests each: those of the CPU
   // make no more then, with tours that have room.
   virtual void reserve(size_t /*instances*/, int /*requests*/) {}
-  // REQUIRES: as many tours as instances, and instances of the router's city.
+  // REQUIRES: as many tours as instances, and instances of the router's city. Those that continue
+  // begin with the tours that are there, of all requests but the last.
   virtual void route(std::span<const Instance* const> instances, std::span<Tour> tours) = 0;
 };
 
@@ -44,5 +45,10 @@ void finish(const Instance& instance, const DecodeOptions& options, Solver& solv
 // Every request where it costs least, those first that would suffer most from waiting; then local
 // search. On the threads of `pool`, which must outlive the router.
 std::unique_ptr<Router> make_insertion_router(const DecodeOptions& options, ThreadPool& pool);
+
+// The last request where it costs least in the routes of the others, which are given; then local
+// search. A day that is routed so request by request is searched all day long, at little cost per
+// request. Equal instances get equal routes where their routes began equally.
+std::unique_ptr<Router> make_continuing_router(const DecodeOptions& options, ThreadPool& pool);
 
 }  // namespace flotilla::dvrp

@@ -101,6 +101,7 @@ class Solver::Search {
 
   // As those of Solver, of the instance that is set.
   int64_t solve(const Instance& instance, const SolveOptions& options, Tour& tour);
+  void append(const Instance& instance, Tour& tour);
   int64_t improve(const Instance& instance, int passes, Tour& tour);
   int64_t refine(const Instance& instance, int iterations, Tour& tour);
 
@@ -157,6 +158,18 @@ int64_t Solver::Search::solve(const Instance& instance, const SolveOptions& opti
   return search(instance, options, 0.01 * current_.cost(), rng, tour);
 }
 
+void Solver::Search::append(const Instance& instance, Tour& tour) {
+  Rng rng = rng_of(0);
+  current_.set(tour.routes);
+  customers_.assign(1, problem_.customers() - 1);
+  if (current_.insert_all(customers_, 0, rng)) {
+    write(instance, current_, tour);
+  } else {
+    tour.routes.clear();
+    tour.cost = kNever;
+  }
+}
+
 int64_t Solver::Search::refine(const Instance& instance, int iterations, Tour& tour) {
   const SolveOptions options{.iterations = iterations, .seconds = 0, .seed = 0};
   Rng rng = rng_of(options.seed);
@@ -202,6 +215,11 @@ int64_t Solver::solve(const Instance& instance, const Versions& versions,
                       const SolveOptions& options, Tour& tour) {
   search_->set(instance, versions);
   return search_->solve(instance, options, tour);
+}
+
+void Solver::append(const Instance& instance, Tour& tour) {
+  search_->set(instance);
+  search_->append(instance, tour);
 }
 
 int64_t Solver::improve(const Instance& instance, int passes, Tour& tour) {

@@ -55,6 +55,8 @@ class Solver {
   int64_t solve(const Instance& instance, const SolveOptions& options, Tour& tour);
   int64_t solve(const Instance& instance, const Versions& versions, const SolveOptions& options,
                 Tour& tour);
+  // Puts the last request where it costs least in the routes of the tour, which are of all others.
+  void append(const Instance& instance, Tour& tour);
   // From the routes of the tour.
   int64_t improve(const Instance& instance, int passes, Tour& tour);
   int64_t refine(const Instance& instance, int iterations, Tour& tour);

@@ -9,6 +9,7 @@
 #include "flotilla/core/sha256.h"
 #include "flotilla/domains/dvrp/data/generate.h"
 #include "flotilla/domains/dvrp/negotiation/pricing.h"
+#include "flotilla/domains/dvrp/oracle/evaluation.h"
 #include "flotilla/env/random_run.h"
 #include "flotilla/train/trainer.h"
 #include "support/batch.h"
@@ -23,6 +24,7 @@ using flotilla::test::serial;
 // A router that keeps what it was asked for, and finds no routes where it is told not to.
 struct Desk {
   std::vector<std::vector<Instance>> calls;
+  std::vector<double> costs;        // of the last call
   std::vector<std::string> faults;  // of routes
   bool (*refuses)(const Instance&) = nullptr;
 
@@ -40,6 +42,7 @@ class WatchedRouter final : public Router {
     inner_->route(instances, tours);
     Desk& desk = Desk::get();
     auto& call = desk.calls.emplace_back();
+    desk.costs = costs_of(tours);
     for (size_t i = 0; i < instances.size(); ++i) {
       call.push_back(*instances[i]);
       const std::string fault = fault_of(*instances[i], tours[i].routes);
@@ -97,6 +100,31 @@ class Pricing : public testing::Test {
 
   const Data data_ = generate_data({});
 };
+
+// Of agents, baselines and what the last shift is compared with: each begins with the routes of its
+// own day so far, so that its cost is that of the day routed request by request.
+TEST_F(Pricing, ContinuedRoutesAreThoseOfTheDayRequestByRequest) {
+  constexpr size_t kCustomers = 9;
+  const Config config = config_of(watched(), {"customers=9", "oracle.kind=continued",
+                                              "oracle.refine=5", "reward=counterfactual"});
+  RandomRun run(watched(), config, serial(4), 3);
+  for (size_t t = 0; t < kCustomers; ++t) run.step();
+  ThreadPool pool(1);
+  const auto router = make_continuing_router({.improve = 20, .refine = 5}, pool);
+  const std::vector<Instance>& last = Desk::get().calls.back();
+  ASSERT_GT(last.size(), 8u) << "agents, their baselines, and more";
+  for (size_t i = 0; i < last.size(); ++i) {
+    Tour tour;
+    for (size_t n = 1; n <= kCustomers; ++n) {
+      Instance part = last[i];
+      part.requests.resize(n);
+      const Instance* pointer = &part;
+      router->route({&pointer, 1}, {&tour, 1});
+    }
+    EXPECT_EQ(tour.cost, Desk::get().costs[i]) << i;
+  }
+  EXPECT_EQ(Desk::get().faults, std::vector<std::string>());
+}
 
 TEST_F(Pricing, OneCallForAgentsAndBaselines) {
   constexpr int kEnvs = 6, kCustomers = 12;

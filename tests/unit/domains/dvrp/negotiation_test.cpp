@@ -206,15 +206,40 @@ TEST(Negotiation, KeepsTheContract) {
   }
 }
 
+// A state of the time when a day had at most 128 requests.
+TEST(Negotiation, OldStatesAreRead) {
+  static_assert(sizeof(Negotiation::OldState) == 1488, "as it was saved");
+  Negotiation::OldState old = {};
+  old.cost = 12.5;
+  old.fixed = 2;
+  old.trips[1] = 77;
+  old.trips[127] = 5;
+  old.granted[127] = 3;
+  old.routes.stops = 384;
+  old.routes.stop[383] = 9;
+  const Negotiation::State s = Negotiation::upgraded(old);
+  EXPECT_EQ(s.cost, 12.5);
+  EXPECT_EQ(s.fixed, 2);
+  EXPECT_EQ(s.trips[1], 77);
+  EXPECT_EQ(s.trips[127], 5);
+  EXPECT_EQ(s.granted[127], 3);
+  EXPECT_EQ(s.routes.nodes().size(), 384u);
+  EXPECT_EQ(s.routes.nodes().back(), 9);
+  EXPECT_EQ(s.baseline_routes.stops, 0);
+}
+
 TEST(Negotiation, RefusesWhatCannotBe) {
   const auto refusal = [](const std::string& setting) {
     return error_text(ErrorCode::kUsage, [&] {
       dvrp_type().make_loop(flotilla::test::config_of(dvrp_type(), {setting}), 0);
     });
   };
-  EXPECT_EQ(refusal("customers=0"), "customers: expected an integer from 1 to 128, got '0'");
+  EXPECT_EQ(refusal("customers=0"), "customers: expected an integer from 1 to 200, got '0'");
   EXPECT_EQ(refusal("customers=31"),
             "customers: expected at most 30, the travellers of the data, got 31");
+  EXPECT_EQ(refusal("customers=201"), "customers: expected an integer from 1 to 200, got '201'");
+  dvrp_type().make_loop(flotilla::test::config_of(dvrp_type(), {"customers=200", "travellers=200"}),
+                        0);
   const auto missing = error_text(ErrorCode::kData, [] {
     dvrp_type().make_loop(flotilla::test::config_of(dvrp_type(), {"data=/nowhere"}), 0);
   });

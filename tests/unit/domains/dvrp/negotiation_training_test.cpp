@@ -89,12 +89,23 @@ TEST(NegotiationTraining, TheIntervalIsOfDaysNotOfReplicas) {
   EXPECT_NEAR(told.metrics_ci95[kSaving], 1.96 * std::sqrt(squares / (kDays - 1) / kDays), 1e-9);
 }
 
+TEST(NegotiationTraining, TwoHundredRequestsTrain) {
+  Trainer trainer(run_of({"env.customers=200", "env.travellers=200", "num_envs=2", "horizon=200",
+                          "env.oracle.kind=continued", "env.oracle.improve=0",
+                          "env.oracle.refine=0", "env.advice.epochs=2", "steps=400"}));
+  trainer.train(nullptr);
+  EXPECT_EQ(trainer.progress().episodes, 2);
+  EXPECT_EQ(trainer.progress().env_failures, 0);
+  EXPECT_EQ(fact(trainer, "flexibility/answers"), 400);
+}
+
 TEST(NegotiationTraining, GoesOnFromTheMiddleOfAnEpisode) {
   std::vector<std::vector<std::string>> cases = {
       {"env.reward=counterfactual", "env.advice.types=true", "ppo.phases=separate"},
       {"env.reward=marginal", "env.observation=detours"},
       {"env.reward=marginal", "env.advice.background=true"},
-      {"env.reward=temporal", "env.observation=list"}};
+      {"env.reward=temporal", "env.observation=list"},
+      {"env.reward=temporal", "env.observation=list", "env.oracle.kind=continued"}};
   if (flotilla::test::kSanitized) cases.resize(1);
   for (std::vector<std::string> settings : cases) {
     SCOPED_TRACE(settings[0]);
