@@ -117,13 +117,13 @@ std::vector<Day> Days::play(const Player& negotiator) {
 
 void Days::keep(size_t index, const Negotiation::State& s) {
   failed_[index] = s.failed != 0;
-  Day& day = played_[index];
-  day = {.asked = {.city = &data().city, .requests = {}},
-         .granted = env_.fixed_requests(s),
-         .accepted = s.accepted,
-         .shifts = s.shifts,
-         .shifted = s.shifted};
-  for (int i = 0; i < s.fixed; ++i) day.asked.requests.push_back(env_.asked(s, i));
+  Instance asked{.city = &data().city, .requests = {}, .limits = env_.limits()};
+  for (int i = 0; i < s.fixed; ++i) asked.requests.push_back(env_.asked(s, i));
+  played_[index] = {.asked = std::move(asked),
+                    .granted = env_.fixed_requests(s),
+                    .accepted = s.accepted,
+                    .shifts = s.shifts,
+                    .shifted = s.shifted};
 }
 
 void Days::require_routes() const {

@@ -13,6 +13,7 @@ void Problem::reserve(int requests) {
   cells_.reserve(nodes);
   windows_.reserve(nodes);
   minutes_.reserve(nodes * nodes);
+  rides_.reserve(requests);
 }
 
 void Problem::set(const Instance& instance) {
@@ -34,6 +35,7 @@ void Problem::set(const Instance& instance, const Versions& versions) {
 }
 
 void Problem::set_nodes(const Instance& instance) {
+  rides_.set(instance);
   nodes_ = instance.nodes();
   const auto count = static_cast<size_t>(nodes_);
   cells_.resize(count);
@@ -87,6 +89,7 @@ void Vehicle::update() {
   if (first_changed_ == kNone) return;
   update_starts();
   update_latest();
+  in_time_ = in_time_ && keeps_limits();
   first_changed_ = kNone;
   last_changed_ = 0;
 }
@@ -123,6 +126,27 @@ void Vehicle::update_latest() {
   }
 }
 
+bool Vehicle::keeps_limits() const {
+  RideSchedule& rides = problem_->rides();
+  if (!rides.limited()) return true;
+  rides.start();
+  for (size_t i = 1; i + 1 < stops_.size(); ++i) rides.visit(stops_[i].node);
+  return rides.finish();
+}
+
+bool Vehicle::keeps_limits_with(int pickup, const Stop* behind, const Stop* before) const {
+  RideSchedule& rides = problem_->rides();
+  if (!rides.limited()) return true;
+  rides.start();
+  const Stop* const last = &stops_.back();
+  for (const Stop* stop = stops_.data();; ++stop) {
+    if (stop == before) rides.visit(pickup + 1);
+    if (stop == last) return rides.finish();
+    if (stop->node != 0) rides.visit(stop->node);
+    if (stop == behind) rides.visit(pickup);
+  }
+}
+
 Place Vehicle::best_place(int request) const {
   Place best;
   const int pickup = Instance::pickup_of(request);
@@ -156,7 +180,9 @@ void Vehicle::try_dropoffs(const Stop* before, int pickup, Place& best) const {
                                ? way(before->node, pickup) + way(pickup, dropoff) +
                                      way(dropoff, next->node) - way(before->node, next->node)
                                : of_pickup + detour(at, dropoff, next->node);
-      if (extra < best.extra) best = {extra, index_of(before), index_of(next) - 1};
+      if (extra < best.extra && keeps_limits_with(pickup, before, next)) {
+        best = {extra, index_of(before), index_of(next) - 1};
+      }
     }
     if (next == last) return;
     time = std::max(time + from_here[next->node], problem_->window(next->node).early);
