@@ -1,5 +1,7 @@
 #include "flotilla/domains/dvrp/routing/ride_schedule.h"
 
+#include <algorithm>
+
 namespace flotilla::dvrp {
 namespace {
 
@@ -39,10 +41,13 @@ void RideSchedule::set(const Instance& instance) {
   places_.resize(of_node_.size());
 }
 
-void RideSchedule::start() {
+void RideSchedule::start(int node, double seconds) {
   stops_.clear();
-  at_ = 0;
-  visit(0);
+  stops_.push_back(of_node_[static_cast<size_t>(node)]);
+  stops_.back().earliest = stops_.back().time = seconds;
+  stops_.back().longest = kUnlimited;
+  at_ = node;
+  late_ = too_long_ = false;
 }
 
 void RideSchedule::visit(int node) {
@@ -51,13 +56,21 @@ void RideSchedule::visit(int node) {
   places_[index] = stops_.size();
   TimedStop& stop = stops_.emplace_back(of_node_[index]);
   stop.way = static_cast<double>(city_->seconds(from, cells_[index]));
-  if (stop.longest < kUnlimited) stop.pickup = places_[index - 1];
+  stop.time = std::max(stop.earliest, stops_[stops_.size() - 2].time + stop.way);
+  late_ = late_ || stop.time > stop.latest + kTimeRounding;
+  if (stop.longest < kUnlimited) {
+    stop.pickup = places_[index - 1];
+    const double ride = stop.time - stops_[stop.pickup].time;
+    too_long_ = too_long_ || ride > stop.longest + kTimeRounding;
+  }
   at_ = node;
 }
 
+// Most vehicles need not wait for the sake of rides, and who is late then will be so in any case.
 bool RideSchedule::finish() {
   visit(0);
-  return find_times(stops_, kUnlimited);
+  if (late_) return false;
+  return !too_long_ || find_times(stops_, kUnlimited);
 }
 
 }  // namespace flotilla::dvrp

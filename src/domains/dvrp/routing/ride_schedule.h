@@ -25,9 +25,11 @@ class RideSchedule {
   // Without limits windows say it all, and nothing below is needed.
   bool limited() const { return limited_; }
 
-  // A vehicle, node by node from the depot on. finish(): back to it, and whether there are times.
-  // REQUIRES: a pickup comes before its drop-off.
-  void start();
+  // A vehicle, node by node from the depot on, or from a node where nobody is on board, served at
+  // so many seconds. finish(): back to the depot, and whether there are times. REQUIRES: a pickup
+  // comes before its drop-off.
+  void start() { start(0, 0); }
+  void start(int node, double seconds);
   void visit(int node);
   bool finish();
   // All of it.
@@ -36,8 +38,9 @@ class RideSchedule {
     for (const int node : route) visit(node);
     return finish();
   }
-  // Then, of a node by its place in the route, with the depot at 0: minutes.
-  double minutes(size_t place) const { return stops_[place].time / 60; }
+  // Then, of a node by its place from the start on.
+  double seconds(size_t place) const { return stops_[place].time; }
+  double minutes(size_t place) const { return seconds(place) / 60; }
 
  private:
   const City* city_ = nullptr;
@@ -47,6 +50,8 @@ class RideSchedule {
   std::vector<TimedStop> stops_;    // of the route
   std::vector<size_t> places_;      // by node, in the route
   int at_ = 0;
+  // With every stop as soon as windows allow, as it is at first.
+  bool late_ = false, too_long_ = false;
 };
 
 }  // namespace flotilla::dvrp

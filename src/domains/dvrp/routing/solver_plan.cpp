@@ -67,6 +67,7 @@ Vehicle& Vehicle::operator=(const Vehicle& other) {
   if (stamp_ == other.stamp_) return *this;
   problem_ = other.problem_;
   stops_ = other.stops_;
+  served_ = other.served_;
   stamp_ = other.stamp_;
   in_time_ = other.in_time_;
   first_changed_ = other.first_changed_;
@@ -89,7 +90,7 @@ void Vehicle::update() {
   if (first_changed_ == kNone) return;
   update_starts();
   update_latest();
-  in_time_ = in_time_ && keeps_limits();
+  in_time_ = in_time_ && keep_limits();
   first_changed_ = kNone;
   last_changed_ = 0;
 }
@@ -126,23 +127,29 @@ void Vehicle::update_latest() {
   }
 }
 
-bool Vehicle::keeps_limits() const {
+bool Vehicle::keep_limits() {
   RideSchedule& rides = problem_->rides();
   if (!rides.limited()) return true;
   rides.start();
   for (size_t i = 1; i + 1 < stops_.size(); ++i) rides.visit(stops_[i].node);
-  return rides.finish();
+  if (!rides.finish()) return false;
+  served_.resize(stops_.size());
+  for (size_t i = 0; i < stops_.size(); ++i) served_[i] = rides.seconds(i);
+  return true;
 }
 
 bool Vehicle::keeps_limits_with(int pickup, const Stop* behind, const Stop* before) const {
   RideSchedule& rides = problem_->rides();
   if (!rides.limited()) return true;
-  rides.start();
+  // Where nobody is on board, what comes later changes nothing of what was before.
+  const Stop* first = in_time_ ? behind : stops_.data();
+  while (first->load > 0) --first;
+  rides.start(first->node, first == stops_.data() ? 0 : served_[index_of(first)]);
   const Stop* const last = &stops_.back();
-  for (const Stop* stop = stops_.data();; ++stop) {
+  for (const Stop* stop = first;; ++stop) {
     if (stop == before) rides.visit(pickup + 1);
     if (stop == last) return rides.finish();
-    if (stop->node != 0) rides.visit(stop->node);
+    if (stop != first) rides.visit(stop->node);
     if (stop == behind) rides.visit(pickup);
   }
 }

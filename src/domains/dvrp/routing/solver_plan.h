@@ -78,7 +78,10 @@ class Vehicle {
   Vehicle(const Vehicle&) = default;
   Vehicle& operator=(const Vehicle& other);
 
-  void reserve(int requests) { stops_.reserve(2 * static_cast<size_t>(requests) + 2); }
+  void reserve(int requests) {
+    stops_.reserve(2 * static_cast<size_t>(requests) + 2);
+    served_.reserve(stops_.capacity());
+  }
   void set(Problem& problem, RouteView route = {});
 
   // Vehicles of the same stamp have the same stops.
@@ -115,7 +118,7 @@ class Vehicle {
   double saving(int request, Ends at) const;
   // Places of a drop-off, for a pickup right behind a stop.
   void try_dropoffs(const Stop* before, int pickup, Place& best) const;
-  bool keeps_limits() const;
+  bool keep_limits();
   // With a request whose pickup stands right behind one stop and its drop-off right before another.
   bool keeps_limits_with(int pickup, const Stop* behind, const Stop* before) const;
   uint32_t index_of(const Stop* stop) const { return static_cast<uint32_t>(stop - stops_.data()); }
@@ -133,6 +136,7 @@ class Vehicle {
 
   Problem* problem_ = nullptr;
   std::vector<Stop> stops_;
+  std::vector<double> served_;  // by stop, seconds: when service starts, where rides have limits
   uint64_t stamp_ = 0;
   bool in_time_ = true;
   size_t first_changed_ = kNone, last_changed_ = 0;

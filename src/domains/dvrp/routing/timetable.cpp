@@ -5,9 +5,6 @@
 namespace flotilla::dvrp {
 namespace {
 
-// Well below what checkers allow.
-constexpr double kTimeRounding = 1e-9;
-
 bool push_forward(std::span<TimedStop> stops, size_t from) {
   for (size_t i = from; i < stops.size(); ++i) {
     TimedStop& stop = stops[i];

@@ -11,6 +11,9 @@
 
 namespace flotilla::dvrp {
 
+// Of times, in their unit: well below what checkers allow.
+constexpr double kTimeRounding = 1e-9;
+
 struct TimedStop {
   static constexpr size_t kNoRide = static_cast<size_t>(-1);
 
@@ -24,8 +27,8 @@ struct TimedStop {
 };
 
 // The times of a vehicle that starts at the first stop and ends at the last one, at most `longest`
-// later; false: there are none. In any unit of time; what is less than a billionth of it is
-// rounding. REQUIRES: pickups stand before their drop-offs.
+// later; false: there are none. In any unit of time. REQUIRES: pickups stand before their
+// drop-offs.
 bool find_times(std::span<TimedStop> stops, double longest);
 
 }  // namespace flotilla::dvrp
