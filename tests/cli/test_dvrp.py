@@ -337,10 +337,13 @@ class Limits(DvrpTest):
         table = self.call("pareto", "cheap", "--instances", 4, "--iterations", 20, "--no-ceiling")
         self.assertNotIn("S*", table.stdout)
         self.assertLessEqual(max(map(len, table.stdout.splitlines())), 80)
-        other = subprocess.run([BINARY, "train", "dvrp", "--out", "wide", *small, "env.shift=widen"],
-                               cwd=self.folder, capture_output=True, timeout=TIMEOUT_S)
-        self.assertEqual(other.returncode, 0)
-        self.assertIn("expected env.shift=move", self.call("pareto", "cheap", "wide", status=2).stderr)
+        for name, setting in (("wide", "env.shift=widen"), ("hard", "env.acceptance=hard")):
+            subprocess.run([BINARY, "train", "dvrp", "--out", name, *small, setting], check=True,
+                           cwd=self.folder, capture_output=True, timeout=TIMEOUT_S)
+        both = self.json_of("pareto", "free", "wide", "--instances", 4, "--iterations", 20, "--no-ceiling")
+        self.assertEqual([each["shift"] for each in both["limits"]], ["move", "widen"])
+        self.assertIn("expected env.acceptance=table",
+                      self.call("pareto", "cheap", "hard", status=2).stderr)
 
 
 MATRIX = "travel_time_matrix.csv"

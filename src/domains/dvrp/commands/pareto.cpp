@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 
 #include "flotilla/core/activity.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/json.h"
 #include "flotilla/core/terminal.h"
+#include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
 #include "flotilla/domains/dvrp/commands/limit_options.h"
 #include "flotilla/domains/dvrp/commands/referee_arguments.h"
@@ -28,34 +30,59 @@ struct ParetoArguments {
   bool no_ceiling = false, json = false;
 };
 
-// Runs under the same limits, judged on the same days.
-struct LimitGroup {
+// What travellers are promised, and what becomes of windows: the same for all runs of a group.
+struct Rules {
   dvrp::Limits limits;
+  std::string shift;  // as env.shift says
+
+  bool operator==(const Rules&) const = default;
+};
+
+// Runs under the same rules, judged on the same days.
+struct RulesGroup {
+  Rules rules;
   std::vector<const TrainedNegotiator*> runs;
   std::vector<dvrp::Judgement> judgements;  // by run
 };
 
+// "excess at most 30 min", "no limit, windows widen".
+std::string text_of(const Rules& rules) {
+  std::vector<std::string> parts;
+  const auto add = [&parts](const char* what, double minutes) {
+    if (minutes < dvrp::kUnlimited)
+      parts.push_back(fmt::format("{} at most {:g} min", what, minutes));
+  };
+  add("ride", rules.limits.ride);
+  add("excess", rules.limits.excess);
+  if (parts.empty()) parts.emplace_back("no limit");
+  if (rules.shift == "widen") parts.emplace_back("windows widen");
+  return join(parts, ", ");
+}
+
 // The tightest limits first.
-std::vector<LimitGroup> grouped_by_limits(const std::vector<TrainedNegotiator>& runs) {
-  std::vector<LimitGroup> groups;
+std::vector<RulesGroup> grouped_by_rules(const std::vector<TrainedNegotiator>& runs) {
+  std::vector<RulesGroup> groups;
   for (const TrainedNegotiator& run : runs) {
-    const dvrp::Limits limits = dvrp::Negotiation::limits_of(run.config);
-    auto found = std::ranges::find(groups, limits, &LimitGroup::limits);
-    if (found == groups.end())
-      found = groups.insert(found, {.limits = limits, .runs = {}, .judgements = {}});
+    const Rules rules{.limits = dvrp::Negotiation::limits_of(run.config),
+                      .shift = run.config.get_text("shift")};
+    auto found = std::ranges::find(groups, rules, &RulesGroup::rules);
+    if (found == groups.end()) {
+      found = groups.insert(found, {.rules = rules, .runs = {}, .judgements = {}});
+    }
     found->runs.push_back(&run);
   }
-  std::ranges::sort(groups, {}, [](const LimitGroup& group) {
-    return std::pair(group.limits.excess, group.limits.ride);
+  std::ranges::sort(groups, {}, [](const RulesGroup& group) {
+    const dvrp::Limits& limits = group.rules.limits;
+    return std::tuple(group.rules.shift, limits.excess, limits.ride);
   });
   return groups;
 }
 
-// Days can be compared where they are of the same travellers, who are asked in the same way.
+// Days can be compared where they are of the same travellers, who accept the same.
 void require_same_days(const std::vector<TrainedNegotiator>& runs) {
   const Config& first = runs.front().config;
   for (const TrainedNegotiator& run : runs) {
-    for (const char* key : {"data", "customers", "acceptance", "shift"}) {
+    for (const char* key : {"data", "customers", "acceptance"}) {
       if (run.config.text(key) == first.text(key)) continue;
       throw Error(
           ErrorCode::kUsage,
@@ -65,9 +92,9 @@ void require_same_days(const std::vector<TrainedNegotiator>& runs) {
   }
 }
 
-void judge_group(LimitGroup& group, const ParetoArguments& arguments, const dvrp::Referee& referee,
+void judge_group(RulesGroup& group, const ParetoArguments& arguments, const dvrp::Referee& referee,
                  ThreadPool& pool) {
-  say(dvrp::text_of(group.limits) + "\n");
+  say(text_of(group.rules) + "\n");
   std::vector<std::unique_ptr<dvrp::Days>> days;
   std::vector<dvrp::Contender> contenders;
   for (const TrainedNegotiator* run : group.runs) {
@@ -83,9 +110,9 @@ dvrp::Trade trade_of(const dvrp::Judged& judged, int customers) {
   return {.asked = customers * judged.shifted_minutes, .saved = judged.saved_minutes};
 }
 
-dvrp::TradePanel panel_of(const LimitGroup& group, int customers) {
+dvrp::TradePanel panel_of(const RulesGroup& group, int customers) {
   const dvrp::Judgement& first = group.judgements.front();
-  dvrp::TradePanel panel{.limits = group.limits,
+  dvrp::TradePanel panel{.title = text_of(group.rules),
                          .random = trade_of(first.random, customers),
                          .least_detour = trade_of(first.least_detour, customers),
                          .trained = {},
@@ -97,14 +124,14 @@ dvrp::TradePanel panel_of(const LimitGroup& group, int customers) {
   return panel;
 }
 
-// A negotiator under some limits; `run` is null where it was not trained.
+// A negotiator under some rules; `run` is null where it was not trained.
 struct Negotiator {
   std::string name;
   const TrainedNegotiator* run;
   const dvrp::Judged* judged;
 };
 
-std::vector<Negotiator> negotiators_of(const LimitGroup& group) {
+std::vector<Negotiator> negotiators_of(const RulesGroup& group) {
   const dvrp::Judgement& first = group.judgements.front();
   std::vector<Negotiator> rows = {{"no_negotiation", nullptr, &first.none},
                                   {"least_detour", nullptr, &first.least_detour},
@@ -138,17 +165,18 @@ Json point_json(const Negotiator& row, int customers) {
   return json;
 }
 
-Json group_json(const LimitGroup& group, int customers) {
+Json group_json(const RulesGroup& group, int customers) {
   Json points = Json::array();
   for (const Negotiator& row : negotiators_of(group)) points.push_back(point_json(row, customers));
-  return {{"max_ride", limit_json(group.limits.ride)},
-          {"max_excess", limit_json(group.limits.excess)},
+  return {{"max_ride", limit_json(group.rules.limits.ride)},
+          {"max_excess", limit_json(group.rules.limits.excess)},
+          {"shift", group.rules.shift},
           {"points", std::move(points)}};
 }
 
-void print_group(const LimitGroup& group, int customers) {
+void print_group(const RulesGroup& group, int customers) {
   std::vector<std::vector<std::string>> table = {
-      {dvrp::text_of(group.limits), "price", "asked", "saved", "saving %", "excess", "longest"}};
+      {text_of(group.rules), "price", "asked", "saved", "saving %", "excess", "longest"}};
   for (const Negotiator& row : negotiators_of(group)) {
     const dvrp::Judged& judged = *row.judged;
     const std::string price =
@@ -177,10 +205,10 @@ void draw_pareto(const Program& program, ParetoArguments& arguments) {
   const dvrp::Referee referee = arguments.referee.make(runs.front().config.get_text("data"), pool);
   arguments.options.ceiling = !arguments.no_ceiling;
   const auto customers = static_cast<int>(runs.front().config.get_integer("customers"));
-  std::vector<LimitGroup> groups = grouped_by_limits(runs);
+  std::vector<RulesGroup> groups = grouped_by_rules(runs);
   std::vector<dvrp::TradePanel> panels;
   Json limits = Json::array();
-  for (LimitGroup& group : groups) {
+  for (RulesGroup& group : groups) {
     judge_group(group, arguments, referee, pool);
     panels.push_back(panel_of(group, customers));
     limits.push_back(group_json(group, customers));
@@ -212,7 +240,8 @@ void add_dvrp_pareto(Command& dvrp, Program& program) {
                "leave out S*, the search over allowed shifts of whole days");
   command.flag("--trim", a.options.trim,
                "cut shifts to what the routes of the whole day need, before travellers are told");
-  command.option("--out", a.out, "SVG file to write: a panel for each limit");
+  command.option("--out", a.out,
+                 "SVG file to write: a panel for each limit, and for windows that widen");
   command.flag("--json", a.json, "print one JSON object on stdout");
   command.action([&program, arguments] { draw_pareto(program, *arguments); });
 }

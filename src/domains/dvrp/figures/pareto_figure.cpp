@@ -1,10 +1,7 @@
 #include "flotilla/domains/dvrp/figures/pareto_figure.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "flotilla/core/text.h"
 #include "flotilla/report/chart.h"
 
 namespace flotilla::dvrp {
@@ -23,21 +20,12 @@ Series series_of(const char* name, std::vector<Trade> trades, int look) {
 
 }  // namespace
 
-std::string text_of(const Limits& limits) {
-  std::vector<std::string> parts;
-  if (limits.ride < kUnlimited) parts.push_back(fmt::format("ride at most {:g} min", limits.ride));
-  if (limits.excess < kUnlimited) {
-    parts.push_back(fmt::format("excess at most {:g} min", limits.excess));
-  }
-  return parts.empty() ? "no limit" : join(parts, ", ");
-}
-
 std::string pareto_svg(const std::vector<TradePanel>& panels) {
   Figure figure{.title = "Minutes of a day: saved by vehicles, asked of travellers",
                 .columns = 2,
                 .one_legend = true};
   for (const TradePanel& trades : panels) {
-    Panel panel{.title = text_of(trades.limits),
+    Panel panel{.title = trades.title,
                 .x = {.label = "traveller minutes asked", .from_zero = true},
                 .y = {.label = "vehicle minutes saved", .from_zero = true}};
     panel.series = {series_of("least detour", {trades.least_detour}, 0),

@@ -1,12 +1,11 @@
 // What negotiation saves against what it asks for: vehicle minutes of a day over the minutes by
-// which travellers' windows are moved, a panel for each limit of rides.
+// which travellers' windows are moved, a panel for each set of rules.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "flotilla/domains/dvrp/data/limits.h"
 #include "flotilla/domains/dvrp/negotiation/judgement.h"
 
 namespace flotilla::dvrp {
@@ -18,14 +17,11 @@ struct Trade {
 };
 
 struct TradePanel {
-  Limits limits;
+  std::string title;
   Trade random, least_detour;
   std::vector<Trade> trained;  // at several prices
   std::optional<Trade> ceiling;
 };
-
-// "excess at most 30 min", "no limit".
-std::string text_of(const Limits& limits);
 
 std::string pareto_svg(const std::vector<TradePanel>& panels);
 
