@@ -29,6 +29,16 @@ def whole_seconds(window):
     return math.ceil(60 * early - ROUNDING), math.floor(60 * late + ROUNDING)
 
 
+def longest_ride(instance, pickup):
+    """Whole seconds that a traveller may be on board, or None where nothing limits them."""
+    limits = []
+    if "max_ride" in instance:
+        limits.append(60 * instance["max_ride"])
+    if "max_excess" in instance:
+        limits.append(instance["seconds"][pickup][pickup + 1] + 60 * instance["max_excess"])
+    return math.floor(min(limits) + ROUNDING) if limits else None
+
+
 def solve(instance, seconds, seed):
     """(seconds of travel, routes), or None where OR-Tools finds no routes.
 
@@ -61,6 +71,9 @@ def solve(instance, seconds, seed):
         model.AddPickupAndDelivery(pickup, dropoff)
         solver.Add(model.VehicleVar(pickup) == model.VehicleVar(dropoff))
         solver.Add(time.CumulVar(pickup) <= time.CumulVar(dropoff))
+        longest = longest_ride(instance, nodes[place])
+        if longest is not None:
+            solver.Add(time.CumulVar(dropoff) - time.CumulVar(pickup) <= longest)
 
     search = pywrapcp.DefaultRoutingSearchParameters()
     search.first_solution_strategy = (

@@ -23,7 +23,9 @@ BINARY = None
 TIMEOUT_S = 60
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
+sys.path.insert(0, str(ROOT / "bench/peers"))
 import darp  # noqa: E402  an independent judge of standard instances
+import ortools_referee  # noqa: E402
 
 
 class DvrpTest(unittest.TestCase):
@@ -225,6 +227,123 @@ class Check(DvrpTest):
         self.assertEqual(self.refused("check", "eight.json", "routes.json"),
                          "routes.json: route 1: expected a list of nodes")
         self.assertIn("none.json", self.refused("check", "eight.json", "none.json"))
+
+
+class Limits(DvrpTest):
+    """Rides that may take only so long."""
+
+    def excesses(self, instance, solved):
+        """Minutes beyond the direct way by request, with the printed times checked on the way."""
+        excess = {}
+        for route, times in zip(solved["routes"], solved["times"]):
+            stops = [0, *route, 0]
+            self.assertEqual(len(times), len(stops))
+            for before, stop, left, served in zip(stops, stops[1:], times, times[1:]):
+                early, late = instance["windows"][stop]
+                self.assertTrue(early - 1e-6 <= served <= late + 1e-6)
+                self.assertGreaterEqual(served, left + instance["seconds"][before][stop] / 60 - 1e-6)
+            for node in route:
+                if node % 2 == 0:
+                    ride = times[stops.index(node)] - times[stops.index(node - 1)]
+                    excess[node] = ride - instance["seconds"][node - 1][node] / 60
+        return excess
+
+    def test_routes_keep_them_and_others_are_refused(self):
+        drawn = ("instance", "--customers", 25, "--seed", 4, "--full")
+        self.call(*drawn, "--out", "free.json")
+        self.call(*drawn, "--max-excess", 8, "--out", "limited.json")
+        free, limited = (json.loads((self.folder / f"{name}.json").read_text())
+                         for name in ("free", "limited"))
+        self.assertEqual(limited, {**free, "max_excess": 8})
+        loose = self.json_of("solve", "free.json", "--iterations", 300)
+        tight = self.json_of("solve", "limited.json", "--iterations", 300)
+        self.assertNotIn("times", loose)
+        self.assertGreater(tight["cost"], loose["cost"])
+        excess = self.excesses(limited, tight)
+        self.assertEqual(len(excess), 25)
+        self.assertLessEqual(max(excess.values()), 8 + 1e-6)
+        # An option stands for what the file says.
+        self.assertEqual(self.json_of("solve", "free.json", "--iterations", 300, "--max-excess", 8),
+                         tight)
+        self.assertEqual(self.json_of("solve", "limited.json", "--iterations", 300, "--max-excess", 0),
+                         loose)
+        self.write("loose.json", loose)
+        self.write("tight.json", tight)
+        self.assertTrue(self.json_of("check", "limited.json", "tight.json")["ok"])
+        self.assertTrue(self.json_of("check", "limited.json", "loose.json", "--max-excess", 0)["ok"])
+        self.assertRegex(self.json_of("check", "limited.json", "loose.json", status=1)["fault"],
+                         r"^route \d+: (request \d+ is on board for more than [\d.]+ minutes|no times)")
+        self.call("show", "limited.json", "--routes", "tight.json", "--out", "tight.svg")
+        self.assertIn("breaks a rule", self.refused("show", "limited.json", "--routes", "loose.json",
+                                                    "--out", "loose.svg"))
+
+    def test_those_that_nobody_can_keep_are_refused_by_name(self):
+        self.call("instance", "--customers", 6, "--seed", 4, "--full", "--out", "six.json")
+        instance = json.loads((self.folder / "six.json").read_text())
+        direct = [instance["seconds"][2 * k + 1][2 * k + 2] / 60 for k in range(6)]
+        longest = max(range(6), key=direct.__getitem__)
+        self.assertEqual(self.refused("solve", "six.json", "--max-ride", direct[longest] - 0.01),
+                         f"six.json: cannot be served, even alone: request {longest + 1}")
+        self.assertIn("--max-ride", self.refused("solve", "six.json", "--max-ride", -1, status=2))
+        standard = ROOT / "tests/golden/darp/a2-16.txt"
+        self.assertEqual(self.refused("solve", standard, "--max-excess", 9, status=2),
+                         "--max-ride and --max-excess: a standard instance has limits of its own")
+        done = subprocess.run([BINARY, "train", "dvrp", "--out", "run", "env.max_ride=10"],
+                              cwd=self.folder, capture_output=True, text=True, timeout=TIMEOUT_S)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("max_ride, max_excess: expected limits that every trip can keep alone",
+                      done.stderr)
+
+    def test_the_other_referee_is_told(self):
+        self.call("instance", "--customers", 4, "--full", "--max-ride", 40, "--max-excess", 9.5,
+                  "--out", "four.json")
+        instance = json.loads((self.folder / "four.json").read_text())
+        for pickup in (1, 3, 5, 7):
+            direct = instance["seconds"][pickup][pickup + 1]
+            self.assertEqual(ortools_referee.longest_ride(instance, pickup),
+                             min(2400, direct + 570))
+        del instance["max_ride"], instance["max_excess"]
+        self.assertIsNone(ortools_referee.longest_ride(instance, 1))
+
+    def test_negotiations_are_judged_and_compared_under_them(self):
+        small = ("--customers", "8", "--num-envs", "16", "horizon=8", "ppo.minibatch_size=64",
+                 "net.hidden=16", "advice.every=2", "eval.episodes=4", "--epochs", "2")
+        for name, settings in (("free", ()), ("dear", ("env.max_excess=10", "env.kappa=0.5")),
+                               ("cheap", ("env.max_excess=10",))):
+            subprocess.run([BINARY, "train", "dvrp", "--out", name, *small, *settings], check=True,
+                           cwd=self.folder, capture_output=True, timeout=TIMEOUT_S)
+        budget = ("--instances", 8, "--iterations", 100, "--trim")
+        judged = self.json_of("eval", "cheap", *budget)
+        self.assertEqual((judged["max_ride"], judged["max_excess"]), (None, 10))
+        for each in judged["by_negotiator"].values():
+            self.assertLessEqual(each["longest_excess_minutes"], 10 + 1e-6)
+        pareto = self.json_of("pareto", "free", "dear", "cheap", *budget, "--out", "pareto.svg")
+        self.assertEqual([each["max_excess"] for each in pareto["limits"]], [10, None])
+        limited, free = (each["points"] for each in pareto["limits"])
+        self.assertEqual([point["name"] for point in limited],
+                         ["no_negotiation", "least_detour", "random_allowed", "trained", "trained",
+                          "ceiling"])
+        self.assertEqual([point.get("kappa") for point in limited[3:5]], [0.5, 0.002])
+        cheap, alone = limited[4], judged["by_negotiator"]["trained"]
+        for name in ("minutes", "saving_pct", "saving_ci95", "excess_minutes"):
+            self.assertEqual(cheap[name], alone[name], name)
+        self.assertAlmostEqual(cheap["asked_minutes"], 8 * alone["shifted_minutes"])
+        self.assertAlmostEqual(cheap["saved_minutes"], judged["baseline"] - cheap["minutes"])
+        self.assertLessEqual(limited[5]["minutes"], min(point["minutes"] for point in limited) + 1e-6)
+        self.assertGreater(limited[0]["minutes"], free[0]["minutes"] - 1e-6)
+        drawing = "".join(ElementTree.parse(self.folder / "pareto.svg").getroot().itertext())
+        for text in ("excess at most 10 min", "no limit", "least detour", "trained"):
+            self.assertIn(text, drawing)
+        table = self.call("pareto", "cheap", "--instances", 4, "--iterations", 20, "--no-ceiling")
+        self.assertNotIn("S*", table.stdout)
+        self.assertLessEqual(max(map(len, table.stdout.splitlines())), 80)
+        for name, setting in (("wide", "env.shift=widen"), ("hard", "env.acceptance=hard")):
+            subprocess.run([BINARY, "train", "dvrp", "--out", name, *small, setting], check=True,
+                           cwd=self.folder, capture_output=True, timeout=TIMEOUT_S)
+        both = self.json_of("pareto", "free", "wide", "--instances", 4, "--iterations", 20, "--no-ceiling")
+        self.assertEqual([each["shift"] for each in both["limits"]], ["move", "widen"])
+        self.assertIn("expected env.acceptance=table",
+                      self.call("pareto", "cheap", "hard", status=2).stderr)
 
 
 MATRIX = "travel_time_matrix.csv"

@@ -18,8 +18,15 @@ namespace {
 constexpr const char* kName = "dvrp";
 
 EnvType negotiation() {
-  EnvType type = env_type<dvrp::Negotiation>(
-      kName, "negotiate the time windows of ride requests, priced by routing them all");
+  const char* const summary =
+      "negotiate the time windows of ride requests, priced by routing them all";
+  EnvType type = env_type<dvrp::Negotiation>(kName, summary);
+  type.make_loop = [free = type.make_loop,
+                    limited = env_type<dvrp::LimitedNegotiation>(kName, summary).make_loop](
+                       const Config& config, int time_limit) {
+    const bool any = dvrp::Negotiation::limits_of(config).any();
+    return (any ? limited : free)(config, time_limit);
+  };
   type.stage_hint = "the oracle of dvrp has keys for that (env.oracle)";
   return type;
 }

@@ -9,6 +9,7 @@
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
+#include "flotilla/domains/dvrp/commands/limit_options.h"
 #include "flotilla/domains/dvrp/commands/standard.h"
 #include "flotilla/domains/dvrp/standard/reader.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 struct CheckArguments {
   std::string instance, routes, data;
+  LimitOptions limits;
   bool json = false;
 };
 
@@ -25,10 +27,12 @@ int check(const CheckArguments& arguments) {
   const std::string text = read_whole_file(arguments.instance, kLargestDvrpFile);
   if (dvrp::standard::is_standard(text)) {
     refuse_data_of_standard(arguments.data);
+    arguments.limits.refuse_for_standard();
     return check_standard(text, arguments.instance, arguments.routes, arguments.json);
   }
   const dvrp::Data data = dvrp_data_of(arguments.data);
-  const dvrp::Instance instance = decode_instance(text, arguments.instance, data);
+  dvrp::Instance instance = decode_instance(text, arguments.instance, data);
+  instance.limits = arguments.limits.over(instance.limits);
   const dvrp::Routes routes = read_dvrp_routes(arguments.routes);
   const std::string fault = fault_of(instance, routes);
   // Routes with nodes that do not exist have no cost.
@@ -61,6 +65,7 @@ void add_dvrp_check(Command& dvrp, Program& program) {
   command.option("routes", arguments->routes, "routes, as `dvrp solve --json` prints them")
       .required();
   command.option("--data", arguments->data, kDvrpDataHelp);
+  arguments->limits.add_to(command);
   command.flag("--json", arguments->json, "print one JSON object on stdout");
   command.action([arguments, &program] { program.exit_status = check(*arguments); });
 }

@@ -7,6 +7,7 @@
 //   show       draws them, or a day before and after negotiation (show.cpp)
 //   eval       what a trained negotiator saves, by an independent solver (eval.cpp)
 //   days       writes days before and after negotiation for other solvers (days.cpp)
+//   pareto     what it saves against what it asks for, at several prices (pareto.cpp)
 //   scaling    how fast training is with few and with many envs (scaling.cpp)
 //   oracle     the network that routes many of them at once (oracle.cpp)
 #include <fmt/format.h>
@@ -21,9 +22,11 @@
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
+#include "flotilla/domains/dvrp/commands/limit_options.h"
 #include "flotilla/domains/dvrp/commands/standard.h"
 #include "flotilla/domains/dvrp/data/data.h"
 #include "flotilla/domains/dvrp/data/generate.h"
+#include "flotilla/domains/dvrp/routing/ride_schedule.h"
 #include "flotilla/domains/dvrp/routing/routes_file.h"
 #include "flotilla/domains/dvrp/routing/solver.h"
 #include "flotilla/domains/dvrp/standard/reader.h"
@@ -100,6 +103,7 @@ struct InstanceArguments {
   int customers = 30;
   uint64_t seed = 0;
   bool full = false;
+  LimitOptions limits;
 };
 
 void draw_instance(const InstanceArguments& arguments) {
@@ -109,7 +113,8 @@ void draw_instance(const InstanceArguments& arguments) {
                                                arguments.customers, data.travellers.count));
   }
   Rng rng(arguments.seed, stream_of(Purpose::kEnv, 0));
-  const dvrp::Instance instance = dvrp::draw_instance(data, arguments.customers, rng);
+  dvrp::Instance instance = dvrp::draw_instance(data, arguments.customers, rng);
+  instance.limits = arguments.limits.over({});
   const std::string text =
       arguments.full ? encode_full_instance(instance) : encode_instance(instance);
   if (arguments.out.empty()) {
@@ -128,6 +133,7 @@ void add_instance(Command& dvrp) {
   command.flag("--full", arguments->full,
                "with all that another solver needs, on one line: seconds between nodes, "
                "windows, capacity");
+  arguments->limits.add_to(command);
   command.option("--out", arguments->out, "file to write (default: stdout)");
   command.action([arguments] { draw_instance(*arguments); });
 }
@@ -135,18 +141,37 @@ void add_instance(Command& dvrp) {
 struct SolveArguments {
   std::string file, data;
   dvrp::SolveOptions options;
+  LimitOptions limits;
   bool json = false;
 };
+
+// Minutes at which the stops of each route are served, with the depot at both ends: where rides
+// have limits, they do not follow from the routes by themselves.
+Json service_times(const dvrp::Instance& instance, const dvrp::Routes& routes) {
+  Json all = Json::array();
+  dvrp::RideSchedule schedule(instance);
+  for (const dvrp::RouteView route : routes) {
+    schedule.follow(route);
+    Json times = Json::array();
+    for (size_t place = 0; place < route.size() + 2; ++place) {
+      times.push_back(schedule.minutes(place));
+    }
+    all.push_back(std::move(times));
+  }
+  return all;
+}
 
 // The exit status.
 int solve(const SolveArguments& arguments) {
   const std::string text = read_whole_file(arguments.file, kLargestDvrpFile);
   if (dvrp::standard::is_standard(text)) {
     refuse_data_of_standard(arguments.data);
+    arguments.limits.refuse_for_standard();
     return solve_standard(text, arguments.file, arguments.options, arguments.json);
   }
   const dvrp::Data data = dvrp_data_of(arguments.data);
-  const dvrp::Instance instance = decode_instance(text, arguments.file, data);
+  dvrp::Instance instance = decode_instance(text, arguments.file, data);
+  instance.limits = arguments.limits.over(instance.limits);
   const dvrp::Solution solution = solve_dvrp_instance(arguments.file, instance, arguments.options);
   if (const std::string fault = fault_of(instance, solution.routes); !fault.empty()) {
     throw Error(ErrorCode::kInternal, "the solver's routes break a rule: " + fault);
@@ -156,10 +181,11 @@ int solve(const SolveArguments& arguments) {
     for (const dvrp::RouteView route : solution.routes) {
       routes.push_back(dvrp::Route(route.begin(), route.end()));
     }
-    const Json line = {{"cost", solution.cost},
-                       {"vehicles", solution.routes.size()},
-                       {"iterations", solution.iterations},
-                       {"routes", routes}};
+    Json line = {{"cost", solution.cost},
+                 {"vehicles", solution.routes.size()},
+                 {"iterations", solution.iterations},
+                 {"routes", routes}};
+    if (instance.limits.any()) line["times"] = service_times(instance, solution.routes);
     display_data(line.dump() + "\n");
     return 0;
   }
@@ -190,6 +216,7 @@ void add_solve(Command& dvrp, Program& program) {
       .range(0.0, 86'400.0)
       .excludes(iterations);
   command.option("--seed", arguments->options.seed, "of the search (default 0)");
+  arguments->limits.add_to(command);
   command.flag("--json", arguments->json, "print one JSON object on stdout");
   command.action([arguments, &program] { program.exit_status = solve(*arguments); });
 }
@@ -198,7 +225,8 @@ void add_solve(Command& dvrp, Program& program) {
 std::string unserveable(const dvrp::Instance& instance) {
   std::vector<std::string> numbers;
   for (size_t i = 0; i < instance.requests.size(); ++i) {
-    const dvrp::Instance alone{.city = instance.city, .requests = {instance.requests[i]}};
+    const dvrp::Instance alone{
+        .city = instance.city, .requests = {instance.requests[i]}, .limits = instance.limits};
     if (!std::isfinite(dvrp::solve(alone, {.iterations = 0}).cost)) {
       numbers.push_back(std::to_string(i + 1));
     }
@@ -269,6 +297,7 @@ void add_dvrp_commands(Command& root, Program& program) {
   add_dvrp_show(command, program);
   add_dvrp_eval(command, program);
   add_dvrp_days(command, program);
+  add_dvrp_pareto(command, program);
   add_dvrp_scaling(command, program);
   add_dvrp_oracle(command);
   add_bench_oracle(root.find("bench"));

@@ -66,6 +66,7 @@ void add_dvrp_check(Command& dvrp, Program& program);
 void add_dvrp_show(Command& dvrp, Program& program);
 void add_dvrp_eval(Command& dvrp, Program& program);
 void add_dvrp_days(Command& dvrp, Program& program);
+void add_dvrp_pareto(Command& dvrp, Program& program);
 void add_dvrp_scaling(Command& dvrp, Program& program);
 void add_dvrp_oracle(Command& dvrp);
 void add_bench_oracle(Command& bench);

@@ -7,6 +7,7 @@
 #include "flotilla/core/json.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
+#include "flotilla/domains/dvrp/commands/limit_options.h"
 #include "flotilla/domains/dvrp/commands/referee_arguments.h"
 #include "flotilla/domains/dvrp/negotiation/judgement.h"
 #include "flotilla/report/text_table.h"
@@ -33,7 +34,8 @@ Json judged_json(const dvrp::Judged& judged) {
           {"shifted_minutes", judged.shifted_minutes},
           {"ride_minutes", judged.ride_minutes},
           {"excess_minutes", judged.excess_minutes},
-          {"moved", judged.moved}};
+          {"moved", judged.moved},
+          {"longest_excess_minutes", judged.longest_excess}};
 }
 
 Json judgement_json(const dvrp::Judgement& judgement) {
@@ -116,8 +118,11 @@ void evaluate(const Program& program, EvalArguments& arguments) {
       trained.days({0, arguments.days}, arguments.options.seed, arguments.referee.threads);
   arguments.options.ceiling = !arguments.no_ceiling;
   say(trained.file.tensors.origin + "\n");
-  const dvrp::Judgement judgement = judge(*days, *trained.policy, referee, arguments.options, pool,
-                                          [](const std::string& line) { say(line + "\n"); });
+  const dvrp::Contender contender{.days = days.get(), .policy = trained.policy.get()};
+  const dvrp::Judgement judgement =
+      judge({&contender, 1}, referee, arguments.options, pool, [](const std::string& line) {
+        say(line + "\n");
+      }).front();
   if (!arguments.json) return print(judgement);
   Json json = judgement_json(judgement);
   json["instances"] = arguments.days;
@@ -125,6 +130,11 @@ void evaluate(const Program& program, EvalArguments& arguments) {
   json["seed"] = arguments.options.seed;
   json["referee"] = arguments.referee.name;
   json["policy"] = trained.file.tensors.origin;
+  const dvrp::Limits limits = dvrp::Negotiation::limits_of(trained.config);
+  if (limits.any()) {
+    json["max_ride"] = limit_json(limits.ride);
+    json["max_excess"] = limit_json(limits.excess);
+  }
   display_data(json.dump() + "\n");
 }
 

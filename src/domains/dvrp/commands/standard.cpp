@@ -49,7 +49,7 @@ Json json_of(const Problem& problem, const Found& found) {
   for (const Route& route : found.routes) {
     scheduler.is_feasible(route);
     routes.push_back(ids_of(problem, route));
-    times.push_back(std::vector<double>(scheduler.times().begin(), scheduler.times().end()));
+    times.push_back(scheduler.times());
   }
   return {{"cost", found.distance},         {"vehicles", found.routes.size()},
           {"iterations", found.iterations}, {"unserved", unserved_ids(problem, found)},

@@ -9,6 +9,7 @@
 
 #include "flotilla/core/rng.h"
 #include "flotilla/domains/dvrp/data/data.h"
+#include "flotilla/domains/dvrp/data/limits.h"
 
 namespace flotilla::dvrp {
 
@@ -38,6 +39,7 @@ Request shifted(Request request, Shift shift, Granting granting = Granting::kMov
 struct Instance {
   const City* city = nullptr;
   std::vector<Request> requests;
+  Limits limits = {};  // of every ride
 
   int nodes() const { return 2 * static_cast<int>(requests.size()) + 1; }
   static constexpr int pickup_of(int request) { return 2 * request + 1; }
@@ -55,6 +57,13 @@ struct Instance {
     return is_pickup(node) ? request_at(node).pickup : request_at(node).dropoff;
   }
   float minutes(int from, int to) const { return city->minutes(cell(from), cell(to)); }
+  double seconds(int from, int to) const {
+    return static_cast<double>(city->seconds(cell(from), cell(to)));
+  }
+  // That may end at this drop-off.
+  double longest_ride_s(int dropoff) const {
+    return limits.longest_ride_s(seconds(dropoff - 1, dropoff));
+  }
 };
 
 // Travellers in random order, none of them twice, and a trip of each.

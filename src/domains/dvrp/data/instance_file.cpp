@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint64_t kFormat = 1;
 constexpr size_t kMostRequests = 1000;
+constexpr const char *kRideField = "max_ride", *kExcessField = "max_excess";
 
 Window window_in(const JsonFields& fields, const char* name) {
   const Json& pair = fields.list(name);
@@ -27,6 +28,15 @@ void check_city(const JsonFields& fields, const Json& json, const City& city) {
   if (other == city.fingerprint()) return;
   fields.refuse(fmt::format("is of city {}, the data is of city {} (`dvrp inspect` names it)",
                             in_quotes(other), in_quotes(city.fingerprint())));
+}
+
+// Minutes; files without limits have none of them.
+double limit_in(const JsonFields& fields, const Json& json, const char* name) {
+  if (!json.contains(name)) return kUnlimited;
+  const double minutes = fields.number(name);
+  if (minutes <= 0)
+    fields.refuse(fmt::format("{}: expected minutes above 0, got {}", name, minutes));
+  return minutes;
 }
 
 // The trip's cell, as the file has it: the same row of other tables is another trip.
@@ -48,9 +58,12 @@ Json json_of(const Instance& instance) {
                         {"pickup", {request.pickup.early, request.pickup.late}},
                         {"dropoff", {request.dropoff.early, request.dropoff.late}}});
   }
-  return {{"format", kFormat},
-          {"city", instance.city->fingerprint()},
-          {"requests", std::move(requests)}};
+  Json json = {{"format", kFormat},
+               {"city", instance.city->fingerprint()},
+               {"requests", std::move(requests)}};
+  if (instance.limits.ride < kUnlimited) json[kRideField] = instance.limits.ride;
+  if (instance.limits.excess < kUnlimited) json[kExcessField] = instance.limits.excess;
+  return json;
 }
 
 }  // namespace
@@ -82,7 +95,10 @@ Instance decode_instance(const std::string& text, const std::string& path, const
   }
   check_city(fields, json, data.city);
   const std::vector<Trip>& trips = data.travellers.trips;
-  Instance instance{.city = &data.city, .requests = {}};
+  Instance instance{.city = &data.city,
+                    .requests = {},
+                    .limits = {.ride = limit_in(fields, json, kRideField),
+                               .excess = limit_in(fields, json, kExcessField)}};
   for (const Json& each : fields.list("requests")) {
     const JsonFields of(each, fmt::format("{}, request {}", path, instance.requests.size() + 1));
     const uint64_t trip = of.count("trip");

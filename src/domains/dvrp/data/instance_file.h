@@ -3,8 +3,9 @@
 //    "requests": [{"trip": 17, "from": "a", "to": "b", "pickup": [430, 460], "dropoff": [455,
 //    485]},
 //                 ...]}
-// A trip is the row of the data's table of trips, from 1; the windows may be shifted ones. City and
-// cells tell files of other data apart; older files do not have them.
+// Limits of rides, in minutes, stand beside the requests where there are any: "max_ride": 60,
+// "max_excess": 30. A trip is the row of the data's table of trips, from 1; the windows may be
+// shifted ones. City and cells tell files of other data apart; older files do not have them.
 #pragma once
 
 #include <string>

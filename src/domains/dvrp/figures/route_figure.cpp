@@ -8,6 +8,7 @@
 #include "flotilla/domains/dvrp/figures/route_map.h"
 #include "flotilla/domains/dvrp/figures/route_style.h"
 #include "flotilla/domains/dvrp/figures/route_timetable.h"
+#include "flotilla/domains/dvrp/routing/ride_schedule.h"
 
 namespace flotilla::dvrp {
 namespace {
@@ -43,18 +44,21 @@ void draw_time_legend(svg::Drawing& drawing, double x, double y) {
 }  // namespace
 
 std::vector<Stop> schedule_of(const Instance& instance, RouteView route) {
-  const auto way = [&instance](int from, int to) {
-    return static_cast<double>(instance.city->seconds(instance.cell(from), instance.cell(to))) / 60;
-  };
-  const auto early = [&instance](int node) {
+  const auto way = [&instance](int from, int to) { return instance.seconds(from, to) / 60; };
+  RideSchedule limited(instance);
+  if (limited.limited()) limited.follow(route);
+  const auto earliest = [&](int node, size_t place) {
+    if (limited.limited()) return limited.minutes(place);
     return static_cast<double>(instance.window(node).early);
   };
   const double out = way(0, route.front());
-  const double start = std::max(0.0, early(route.front()) - out);
+  const double start = std::max(0.0, earliest(route.front(), 1) - out);
   std::vector<Stop> stops = {{.node = 0, .arrival = start, .service = start}};
   const auto drive_to = [&](int node) {
     const double arrival = stops.back().service + way(stops.back().node, node);
-    stops.push_back({.node = node, .arrival = arrival, .service = std::max(arrival, early(node))});
+    stops.push_back({.node = node,
+                     .arrival = arrival,
+                     .service = std::max(arrival, earliest(node, stops.size()))});
   };
   for (const int node : route) drive_to(node);
   drive_to(0);

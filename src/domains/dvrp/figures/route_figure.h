@@ -9,7 +9,8 @@
 
 namespace flotilla::dvrp {
 
-// When a vehicle is where. It leaves the depot as late as the first stop allows.
+// When a vehicle is where. It leaves the depot as late as the first stop allows; it serves a stop
+// as soon as windows, and limits of rides, allow.
 struct Stop {
   int node = 0;
   double arrival = 0, service = 0;  // minutes; in between it waits

@@ -33,7 +33,7 @@ void add_version(Offers& offers, int customer, const Request& asked, int action,
 }
 
 Offers offers_of(const Instance& asked, const Travellers& travellers, Granting granting) {
-  Offers offers{.instance = {.city = asked.city, .requests = {}},
+  Offers offers{.instance = {.city = asked.city, .requests = {}, .limits = asked.limits},
                 .versions = Versions(asked.requests.size()),
                 .customer = {},
                 .actions = {}};

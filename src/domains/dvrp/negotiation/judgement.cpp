@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -29,6 +30,12 @@ std::vector<double> savings(const Costs& baseline, const Costs& costs) {
   return percent;
 }
 
+std::vector<double> differences(const Costs& baseline, const Costs& costs) {
+  std::vector<double> minutes;
+  for (size_t i = 0; i < costs.size(); ++i) minutes.push_back(baseline[i] - costs[i]);
+  return minutes;
+}
+
 // Days with the routes of the referee, of the requests as they were granted.
 struct Routed {
   std::vector<Day> days;
@@ -51,7 +58,7 @@ double minutes_moved(const Request& asked, const Request& granted) {
 
 Judged judged(const Routed& routed, const Costs& baseline) {
   double requests = 0, accepted = 0, shifts = 0, shifted = 0, minutes = 0, ride = 0, direct = 0;
-  double moved = 0;
+  double moved = 0, longest_excess = 0;
   for (size_t i = 0; i < routed.days.size(); ++i) {
     const Day& day = routed.days[i];
     requests += static_cast<double>(day.asked.requests.size());
@@ -65,17 +72,20 @@ Judged judged(const Routed& routed, const Costs& baseline) {
     const Rides rides = rides_of(day.granted, routed.tours[i].routes);
     ride += rides.on_board;
     direct += rides.direct;
+    longest_excess = std::max(longest_excess, rides.longest_excess);
   }
   const Costs costs = costs_of(routed.tours);
   return {.cost = mean_of(costs),
           .saving_pct = estimate(savings(baseline, costs)),
+          .saved_minutes = estimate(differences(baseline, costs)),
           .acceptance = accepted / requests,
           .acceptance_nonzero = shifts > 0 ? shifted / shifts : 0,
           .offered_nonzero = shifts / requests,
           .shifted_minutes = minutes / requests,
           .ride_minutes = ride / requests,
           .excess_minutes = (ride - direct) / requests,
-          .moved = moved / requests};
+          .moved = moved / requests,
+          .longest_excess = longest_excess};
 }
 
 // The days with the shifts that the search finds.
@@ -146,9 +156,10 @@ Estimate estimate(const std::vector<double>& numbers) {
   return {.mean = mean, .ci95 = 1.96 * std::sqrt(squares / (n - 1) / n)};
 }
 
-Judgement judge(Days& days, const ActingPolicy& policy, const Referee& referee,
-                const JudgeOptions& options, ThreadPool& pool,
-                const std::function<void(const std::string&)>& say) {
+std::vector<Judgement> judge(std::span<const Contender> contenders, const Referee& referee,
+                             const JudgeOptions& options, ThreadPool& pool,
+                             const std::function<void(const std::string&)>& say) {
+  Days& days = *contenders.front().days;
   const auto routed = [&](std::vector<Day> some, const char* what) {
     say(fmt::format("routing {} days {}", some.size(), what));
     Routed all = routed_by(referee, options.seed, std::move(some));
@@ -160,31 +171,39 @@ Judgement judge(Days& days, const ActingPolicy& policy, const Referee& referee,
     return some.play(negotiator);
   };
   const auto by_random = played(days, random_negotiator(options.seed), "random allowed offers");
-  const auto by_policy = played(days, policy_negotiator(policy), "the policy");
+  std::vector<std::vector<Day>> by_policies;
+  for (const Contender& each : contenders) {
+    by_policies.push_back(played(*each.days, policy_negotiator(*each.policy), "the policy"));
+  }
   const auto shown = days.with_detours();
   const auto by_rule =
       played(*shown, least_detour_negotiator(shown->observed_numbers()), "the least detour");
   const Routed none = routed(without_negotiation(by_random), "without negotiation");
   const Routed random = routed(by_random, "after random allowed offers");
   const Routed rule = routed(by_rule, "after offers of the least detour");
-  const Routed trained = routed(by_policy, "after the policy's offers");
   const Costs baseline = costs_of(none.tours);
-  Judgement judgement{.none = judged(none, baseline),
-                      .random = judged(random, baseline),
-                      .least_detour = judged(rule, baseline),
-                      .trained = judged(trained, baseline),
-                      .ceiling = std::nullopt,
-                      .above_random_pct = above(trained, random, baseline),
-                      .above_least_detour_pct = above(trained, rule, baseline)};
-  if (!options.ceiling) return judgement;
+  std::vector<Routed> trained;
+  std::vector<Judgement> judgements;
+  for (std::vector<Day>& by_policy : by_policies) {
+    trained.push_back(routed(std::move(by_policy), "after the policy's offers"));
+    judgements.push_back({.none = judged(none, baseline),
+                          .random = judged(random, baseline),
+                          .least_detour = judged(rule, baseline),
+                          .trained = judged(trained.back(), baseline),
+                          .ceiling = std::nullopt,
+                          .above_random_pct = above(trained.back(), random, baseline),
+                          .above_least_detour_pct = above(trained.back(), rule, baseline)});
+  }
+  if (!options.ceiling) return judgements;
   say(fmt::format("searching the best shifts of {} days, each known as a whole", days.count()));
   CeilingOptions search = options.search;
   search.granting = days.granting();
   Routed best = routed(best_days(by_random, days.data().travellers, search, pool),
                        "with the shifts that were found");
-  for (const Routed* other : {&random, &trained}) take_better(best, *other);
-  judgement.ceiling = judged(best, baseline);
-  return judgement;
+  take_better(best, random);
+  for (const Routed& each : trained) take_better(best, each);
+  for (Judgement& each : judgements) each.ceiling = judged(best, baseline);
+  return judgements;
 }
 
 }  // namespace flotilla::dvrp

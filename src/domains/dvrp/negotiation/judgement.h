@@ -4,7 +4,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "flotilla/domains/dvrp/negotiation/ceiling.h"
 #include "flotilla/domains/dvrp/negotiation/days.h"
@@ -23,12 +25,14 @@ Estimate estimate(const std::vector<double>& numbers);
 struct Judged {
   double cost = 0;                                // minutes, mean
   Estimate saving_pct;                            // against no negotiation, of the same days
+  Estimate saved_minutes;                         // the same, of a day
   double acceptance = 0, acceptance_nonzero = 0;  // of all offers; of those of a shift, if any
   double offered_nonzero = 0;                     // part of the requests that were offered a shift
   // What it costs the travellers, in minutes, means over all of them: how far windows were moved,
   // how long rides are (routing/rides.h), and how much longer than the direct way.
   double shifted_minutes = 0, ride_minutes = 0, excess_minutes = 0;
-  double moved = 0;  // part of the requests whose windows were moved
+  double moved = 0;           // part of the requests whose windows were moved
+  double longest_excess = 0;  // of the one who is longest on board beyond his direct way
 };
 
 struct Judgement {
@@ -47,10 +51,17 @@ struct JudgeOptions {
   CeilingOptions search;
 };
 
-// The envs of `days` know what the policy needs them to know. `say` is told what is being done.
-// Throws Error(kCheckFailed) for routes of the referee that break a rule.
-Judgement judge(Days& days, const ActingPolicy& policy, const Referee& referee,
-                const JudgeOptions& options, ThreadPool& pool,
-                const std::function<void(const std::string&)>& say);
+// A policy with days whose envs know what it needs them to know.
+struct Contender {
+  Days* days;
+  const ActingPolicy* policy;
+};
+
+// Of each of them, on the same days; what has nothing to do with a policy is judged once, by the
+// days of the first. `say` is told what is being done. Throws Error(kCheckFailed) for routes of the
+// referee that break a rule. REQUIRES: at least one; days of the same numbers, seed and rules.
+std::vector<Judgement> judge(std::span<const Contender> contenders, const Referee& referee,
+                             const JudgeOptions& options, ThreadPool& pool,
+                             const std::function<void(const std::string&)>& say);
 
 }  // namespace flotilla::dvrp

@@ -7,14 +7,17 @@
 #include <limits>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/data/generate.h"
 #include "flotilla/domains/dvrp/negotiation/pricing.h"
+#include "flotilla/domains/dvrp/routing/ride_schedule.h"
 
 namespace flotilla::dvrp {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr float kFailureReward = -5000;
+constexpr double kLongestLimit = 1440;  // minutes: a day
 
 constexpr int kMadeUpTravellers = GenerateOptions{}.travellers;
 
@@ -75,6 +78,48 @@ bool are_routes_of(const Instance& instance, const KeptRoutes<kMostCustomers>& k
   return fault_of(instance, routes).empty();
 }
 
+// Whether a vehicle that serves nobody else can keep all rules.
+bool can_be_served(const City& city, const Request& request, const Limits& limits) {
+  const Instance alone{.city = &city, .requests = {request}, .limits = limits};
+  return RideSchedule(alone).follow(std::array{1, 2});
+}
+
+// Throws Error(kUsage) for limits under which a trip as it is asked for cannot be served.
+void require_served(const Data& data, const Limits& limits) {
+  int refused = 0;
+  size_t first = 0;
+  const std::vector<Trip>& trips = data.travellers.trips;
+  for (size_t trip = 0; trip < trips.size(); ++trip) {
+    const Request asked = request_for(data.travellers, static_cast<int>(trip));
+    if (can_be_served(data.city, asked, limits)) continue;
+    // What its windows forbid by themselves is named where the tables are read.
+    if (!can_be_served(data.city, asked, {.ride = kLongestLimit})) continue;
+    if (refused++ == 0) first = trip;
+  }
+  if (refused == 0) return;
+  throw Error(
+      ErrorCode::kUsage,
+      fmt::format("max_ride, max_excess: expected limits that every trip can keep alone; {} "
+                  "cannot, the first is trip {}, {:.2f} minutes without a stop",
+                  counted(refused, "trip"), first + 1,
+                  data.city.minutes(trips[first].origin, trips[first].destination)));
+}
+
+// By trip: the offers that leave a ride within the limits possible.
+std::vector<std::bitset<kActions>> legal_offers(const Data& data, const Limits& limits,
+                                                Granting granting) {
+  std::vector<std::bitset<kActions>> legal(data.travellers.trips.size());
+  for (size_t trip = 0; trip < legal.size(); ++trip) {
+    const Request asked = request_for(data.travellers, static_cast<int>(trip));
+    for (int action = 0; action < kActions; ++action) {
+      const Request offered = shifted(asked, shift_of(action), granting);
+      legal[trip][static_cast<size_t>(action)] =
+          action == kNoShift || can_be_served(data.city, offered, limits);
+    }
+  }
+  return legal;
+}
+
 bool have_routes(const Negotiation::Prices& prices) {
   return std::isfinite(prices.agent) && !std::isinf(prices.baseline) && !std::isinf(prices.plain);
 }
@@ -101,6 +146,10 @@ Schema Negotiation::schema() {
       .choice("shift", "move", {"move", "widen"},
               "what becomes of windows when a shift is accepted: they move, or reach as far and "
               "hold what was asked for as well")
+      .number("max_ride", 0, {0, kLongestLimit},
+              "minutes that nobody is longer on board; 0: no limit")
+      .number("max_excess", 0, {0, kLongestLimit},
+              "minutes that no ride takes more than the direct way; 0: no limit")
       .choice("failure", "freeze", {"freeze", "penalty"},
               "where no routes are found: the rest of the episode is left out, or it ends with "
               "reward -5000")
@@ -116,6 +165,7 @@ Negotiation::Negotiation(const Config& config)
       granting_(config.get_text("shift") == "widen" ? Granting::kWiden : Granting::kMove),
       kappa_(config.get_number("kappa")),
       ask_price_(config.get_number("ask_price")),
+      limits_(limits_of(config)),
       scale_(config.get_boolean("scale")),
       freezes_(config.get_text("failure") == "freeze"),
       observation_(observation_from(config.get_text("observation"))),
@@ -125,6 +175,10 @@ Negotiation::Negotiation(const Config& config)
     throw Error(ErrorCode::kUsage,
                 fmt::format("customers: expected at most {}, the travellers of the data, got {}",
                             data_->travellers.count, customers_));
+  }
+  if (limits_.any()) {
+    require_served(*data_, limits_);
+    legal_ = legal_offers(*data_, limits_, granting_);
   }
   const AdviceOptions advice = AdviceOptions::from(config.part("advice", AdviceOptions::schema()));
   advised_ = advice.types;
@@ -138,6 +192,12 @@ Negotiation::Negotiation(const Config& config)
                    "failed"};
   spec_.headline = "saving_pct";
   spec_.has_advice = true;
+  spec_.has_mask = limits_.any();
+}
+
+Limits Negotiation::limits_of(const Config& config) {
+  return {.ride = limit_of(config.get_number("max_ride")),
+          .excess = limit_of(config.get_number("max_excess"))};
 }
 
 void Negotiation::reset(State& s, Rng& g) const {
@@ -157,13 +217,13 @@ Request Negotiation::granted(const State& s, int index) const {
 }
 
 Instance Negotiation::fixed_requests(const State& s) const {
-  Instance instance{.city = &data_->city, .requests = {}};
+  Instance instance{.city = &data_->city, .requests = {}, .limits = limits_};
   for (int i = 0; i < s.fixed; ++i) instance.requests.push_back(granted(s, i));
   return instance;
 }
 
 Instance Negotiation::asked_requests(const State& s) const {
-  Instance instance{.city = &data_->city, .requests = {}};
+  Instance instance{.city = &data_->city, .requests = {}, .limits = limits_};
   for (int i = 0; i < s.fixed; ++i) instance.requests.push_back(asked(s, i));
   return instance;
 }
@@ -182,6 +242,10 @@ void Negotiation::prepare(State& s, ActionRow action, Rng&) const {
   if (s.failed != 0) return;
   const auto at = static_cast<size_t>(s.fixed);
   const int offer = action.discrete();
+  if (limits_.any() && !legal(s.trips[at])[static_cast<size_t>(offer)]) {
+    throw Error(ErrorCode::kEnvironment,
+                fmt::format("offer {} is illegal: the ride would break its limit", offer));
+  }
   const bool accepted = data_->travellers.trips[static_cast<size_t>(s.trips[at])].accepted(offer);
   s.offered = offer;
   s.granted[at] = static_cast<uint8_t>(accepted ? offer : kNoShift);
@@ -195,7 +259,10 @@ std::unique_ptr<Stage<Negotiation::State>> Negotiation::make_stage(ThreadPool& p
 }
 
 std::unique_ptr<Router> Negotiation::make_router(ThreadPool& pool) const {
-  return dvrp::make_router(oracle_, data_->city, pool);
+  // The network's decoder knows no limits of rides, and it was not trained for them.
+  OracleOptions oracle = oracle_;
+  if (limits_.any()) oracle.kind = OracleOptions::Kind::kInsertion;
+  return dvrp::make_router(oracle, data_->city, pool);
 }
 
 float Negotiation::reward_of(const State& s) const {
@@ -247,6 +314,13 @@ Outcome Negotiation::step(State& s, ActionRow, Rng& g) const {
   ++s.steps;
   outcome.terminated = s.steps == customers_;
   return outcome;
+}
+
+void LimitedNegotiation::mask(const State& s, MaskRow row) const {
+  std::ranges::fill(row, uint8_t{1});
+  if (s.fixed == customers()) return;
+  const std::bitset<kActions>& open = legal(s.trips[static_cast<size_t>(s.fixed)]);
+  for (size_t action = 0; action < kActions; ++action) row[action] = open[action] ? 1 : 0;
 }
 
 void Negotiation::advice(const State& s, MaskRow row) const {

@@ -63,7 +63,7 @@ class Negotiation {
   std::unique_ptr<Stage<State>> make_stage(ThreadPool& pool) const;
   Outcome step(State& s, ActionRow action, Rng& g) const;
   void observe(const State& s, ObsRow row) const;
-  // Advice: the env takes any offer.
+  // Advice: the env takes any offer that is legal.
   void advice(const State& s, MaskRow row) const;
   void metrics(const State& s, MetricRow row) const;
   EnvMemory* memory() const { return memory_.get(); }
@@ -72,6 +72,8 @@ class Negotiation {
   const Data& data() const { return *data_; }
   int customers() const { return customers_; }
   Granting granting() const { return granting_; }
+  const Limits& limits() const { return limits_; }
+  static Limits limits_of(const Config& config);
   // The request as it was made, and as it stands after the answer.
   Request asked(const State& s, int index) const;
   Request granted(const State& s, int index) const;
@@ -87,14 +89,15 @@ class Negotiation {
   // The fixed requests as they stand, and as they were made.
   Instance fixed_requests(const State& s) const;
   Instance asked_requests(const State& s) const;
-  // What the offers of the step under way were answered, if anybody learns from it.
-  // What the travellers of all envs have answered in a step.
+  // What the travellers of all envs have answered in the step under way, if anybody learns from it.
   void remember(std::span<State* const> states) const;
   bool wants_plain() const { return reward_ == Reward::kCounterfactual; }
 
  protected:
   // The router that the keys under `oracle` name.
   std::unique_ptr<Router> make_router(ThreadPool& pool) const;
+  // Offers of a trip under which a vehicle of its own could keep the limits. REQUIRES: limits.
+  const std::bitset<kActions>& legal(int trip) const { return legal_[static_cast<size_t>(trip)]; }
 
  private:
   ObsSpace observation_space() const;
@@ -112,10 +115,20 @@ class Negotiation {
   int customers_;
   Granting granting_;
   double kappa_, ask_price_;
+  Limits limits_;
+  std::vector<std::bitset<kActions>> legal_;  // by trip, where there are limits
   bool scale_, freezes_;
   Observation observation_;
   Reward reward_;
   OracleOptions oracle_;
+};
+
+// The same with limits of rides: an offer whose windows alone make a ride too long is illegal.
+// Without limits there is no mask, and all is as it was before there were any.
+class LimitedNegotiation : public Negotiation {
+ public:
+  using Negotiation::Negotiation;
+  void mask(const State& s, MaskRow row) const;
 };
 
 }  // namespace flotilla::dvrp

@@ -82,12 +82,12 @@ void Negotiation::write_row(const Request& request, std::span<float> out) const 
 // In the place of each shift what it saves against none; in that of none, what that one costs.
 void Negotiation::observe_detours(const State& s, std::span<float> out) const {
   if (s.failed != 0 || s.fixed == customers_) return;
-  Detours detours(data_->city);
+  Detours detours(data_->city, limits_);
   for (const uint16_t node : s.routes.nodes()) {
     if (node == 0) {
       detours.end_route();
     } else {
-      detours.visit(granted(s, Instance::request_of(node)), Instance::is_pickup(node));
+      detours.visit(granted(s, Instance::request_of(node)), node);
     }
   }
   std::array<float, kActions> minutes = detours_of_shifts(detours, asked(s, s.fixed), granting_);

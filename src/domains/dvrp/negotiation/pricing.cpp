@@ -132,7 +132,8 @@ class Pricing final : public Stage<State> {
     orders_.reserve(count);
     distinct_.reserve(count);
     slots_.resize(std::bit_ceil(2 * count));
-    instances_.resize(count, Instance{.city = &env_.data().city, .requests = {}});
+    instances_.resize(count,
+                      Instance{.city = &env_.data().city, .requests = {}, .limits = env_.limits()});
     tours_.resize(count);
     pointers_.clear();
     for (Instance& instance : instances_) {

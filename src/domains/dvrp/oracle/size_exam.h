@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "flotilla/domains/dvrp/oracle/evaluation.h"
+#include "flotilla/domains/dvrp/oracle/weights.h"
 
 namespace flotilla::dvrp {
 

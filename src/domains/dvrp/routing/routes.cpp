@@ -6,6 +6,8 @@
 #include <array>
 #include <optional>
 
+#include "flotilla/domains/dvrp/routing/differences.h"
+
 namespace flotilla::dvrp {
 namespace {
 
@@ -21,11 +23,13 @@ struct Fault {
     kFull,
     kNotOnBoard,
     kNeverDroppedOff,
-    kNotServed
+    kNotServed,
+    kLongRide,
+    kLongRides
   };
   Kind kind;
   int where;           // the node; of the kinds behind kLate, the request
-  double reached = 0;  // minutes, of kLate
+  double reached = 0;  // minutes: of kLate; of kLongRide, that are allowed
   float late = 0;      // end of its window
   std::optional<size_t> route = std::nullopt;
 };
@@ -47,6 +51,12 @@ std::string text_of(const Fault& fault) {
       return fmt::format("request {} is never dropped off", fault.where + 1);
     case Fault::Kind::kNotServed:
       return fmt::format("request {} is not served", fault.where + 1);
+    case Fault::Kind::kLongRide:
+      return fmt::format(
+          "request {} is on board for more than {:.2f} minutes, whenever it is served",
+          fault.where + 1, fault.reached);
+    case Fault::Kind::kLongRides:
+      return "no times keep all windows and the limits of all rides";
   }
   return "";
 }
@@ -108,11 +118,69 @@ class Pursuit {
   double seconds_ = 0;
 };
 
+// A vehicle whose stops have no fault but perhaps that rides are too long: its times, in seconds,
+// with the depot at both ends and behind that one fixed time, 0.
+class RideRules {
+ public:
+  RideRules(const Instance& instance, RouteView route) : instance_(instance), route_(route) {
+    int before = 0;
+    for (size_t i = 0; i <= route.size() + 1; ++i) {
+      const int node = i == 0 || i > route.size() ? 0 : route[i - 1];
+      const Window window = instance.window(node);
+      rules_.push_back({zero(), i, 60 * static_cast<double>(window.early)});
+      rules_.push_back({i, zero(), -60 * static_cast<double>(window.late)});
+      if (i > 0) rules_.push_back({i - 1, i, instance.seconds(before, node)});
+      before = node;
+    }
+  }
+
+  std::optional<Fault> fault() {
+    const size_t of_windows = rules_.size();
+    for (const int node : route_) {
+      if (Instance::is_pickup(node)) continue;
+      add_ride(node);
+      if (!can_be_kept()) {
+        return Fault{Fault::Kind::kLongRide, Instance::request_of(node),
+                     instance_.longest_ride_s(node) / 60};
+      }
+      rules_.resize(of_windows);
+    }
+    for (const int node : route_) {
+      if (!Instance::is_pickup(node)) add_ride(node);
+    }
+    if (can_be_kept()) return std::nullopt;
+    return Fault{Fault::Kind::kLongRides, 0};
+  }
+
+ private:
+  static constexpr double kToleranceS = 60 * 1e-6;
+
+  size_t zero() const { return route_.size() + 2; }
+  void add_ride(int dropoff) {
+    const auto place = [this](int node) {
+      return static_cast<size_t>(std::ranges::find(route_, node) - route_.begin()) + 1;
+    };
+    rules_.push_back({place(dropoff), place(dropoff - 1), -instance_.longest_ride_s(dropoff)});
+  }
+  bool can_be_kept() const { return has_times(rules_, zero() + 1, kToleranceS); }
+
+  const Instance& instance_;
+  const RouteView route_;
+  std::vector<Difference> rules_;
+};
+
+std::optional<Fault> find_fault(const Instance& instance, RouteView route,
+                                std::vector<bool>& picked_up) {
+  std::optional<Fault> fault = Pursuit(instance, picked_up).follow(route);
+  if (fault || !instance.limits.any()) return fault;
+  return RideRules(instance, route).fault();
+}
+
 std::optional<Fault> find_fault(const Instance& instance, const Routes& routes,
                                 std::vector<bool>& picked_up) {
   picked_up.assign(instance.requests.size(), false);
   for (size_t i = 0; i < routes.size(); ++i) {
-    std::optional<Fault> fault = Pursuit(instance, picked_up).follow(routes[i]);
+    std::optional<Fault> fault = find_fault(instance, routes[i], picked_up);
     if (!fault) continue;
     fault->route = i;
     return fault;

@@ -93,11 +93,12 @@ double cost_of(const Instance& instance, const Routes& routes);
 // What breaks a rule, or "", with routes and requests counted from 1: every request is served once;
 // its drop-off comes behind its pickup in the same vehicle; nobody more than the capacity is on
 // board; a vehicle leaves the depot at 0, waits where it is early, is never late, and is back
-// before the day ends.
+// before the day ends. Where rides have limits, it may wait anywhere to shorten them, and there are
+// times that keep windows and limits together, to 1e-6 minutes.
 std::string fault_of(const Instance& instance, const Routes& routes);
 
 // Whether there is none, for who asks often.
-// Allocates: nothing for as many requests as it has room for.
+// Allocates: nothing for as many requests as it has room for, whose rides have no limits.
 class Inspector {
  public:
   void reserve(int requests) { picked_up_.reserve(static_cast<size_t>(requests)); }

@@ -13,6 +13,7 @@ void Problem::reserve(int requests) {
   cells_.reserve(nodes);
   windows_.reserve(nodes);
   minutes_.reserve(nodes * nodes);
+  rides_.reserve(requests);
 }
 
 void Problem::set(const Instance& instance) {
@@ -34,6 +35,7 @@ void Problem::set(const Instance& instance, const Versions& versions) {
 }
 
 void Problem::set_nodes(const Instance& instance) {
+  rides_.set(instance);
   nodes_ = instance.nodes();
   const auto count = static_cast<size_t>(nodes_);
   cells_.resize(count);
@@ -65,6 +67,7 @@ Vehicle& Vehicle::operator=(const Vehicle& other) {
   if (stamp_ == other.stamp_) return *this;
   problem_ = other.problem_;
   stops_ = other.stops_;
+  served_ = other.served_;
   stamp_ = other.stamp_;
   in_time_ = other.in_time_;
   first_changed_ = other.first_changed_;
@@ -87,6 +90,7 @@ void Vehicle::update() {
   if (first_changed_ == kNone) return;
   update_starts();
   update_latest();
+  in_time_ = in_time_ && keep_limits();
   first_changed_ = kNone;
   last_changed_ = 0;
 }
@@ -123,6 +127,33 @@ void Vehicle::update_latest() {
   }
 }
 
+bool Vehicle::keep_limits() {
+  RideSchedule& rides = problem_->rides();
+  if (!rides.limited()) return true;
+  rides.start();
+  for (size_t i = 1; i + 1 < stops_.size(); ++i) rides.visit(stops_[i].node);
+  if (!rides.finish()) return false;
+  served_.resize(stops_.size());
+  for (size_t i = 0; i < stops_.size(); ++i) served_[i] = rides.seconds(i);
+  return true;
+}
+
+bool Vehicle::keeps_limits_with(int pickup, const Stop* behind, const Stop* before) const {
+  RideSchedule& rides = problem_->rides();
+  if (!rides.limited()) return true;
+  // Where nobody is on board, what comes later changes nothing of what was before.
+  const Stop* first = in_time_ ? behind : stops_.data();
+  while (first->load > 0) --first;
+  rides.start(first->node, first == stops_.data() ? 0 : served_[index_of(first)]);
+  const Stop* const last = &stops_.back();
+  for (const Stop* stop = first;; ++stop) {
+    if (stop == before) rides.visit(pickup + 1);
+    if (stop == last) return rides.finish();
+    if (stop != first) rides.visit(stop->node);
+    if (stop == behind) rides.visit(pickup);
+  }
+}
+
 Place Vehicle::best_place(int request) const {
   Place best;
   const int pickup = Instance::pickup_of(request);
@@ -156,7 +187,9 @@ void Vehicle::try_dropoffs(const Stop* before, int pickup, Place& best) const {
                                ? way(before->node, pickup) + way(pickup, dropoff) +
                                      way(dropoff, next->node) - way(before->node, next->node)
                                : of_pickup + detour(at, dropoff, next->node);
-      if (extra < best.extra) best = {extra, index_of(before), index_of(next) - 1};
+      if (extra < best.extra && keeps_limits_with(pickup, before, next)) {
+        best = {extra, index_of(before), index_of(next) - 1};
+      }
     }
     if (next == last) return;
     time = std::max(time + from_here[next->node], problem_->window(next->node).early);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "flotilla/core/rng.h"
+#include "flotilla/domains/dvrp/routing/ride_schedule.h"
 #include "flotilla/domains/dvrp/routing/solver.h"
 
 namespace flotilla::dvrp {
@@ -46,6 +47,8 @@ class Problem {
   }
   float way(int from, int to) const { return ways_from(from)[to]; }
   const Window& window(int node) const { return windows_[static_cast<size_t>(node)]; }
+  // For one vehicle after the other: limits are asked for where windows allow a change.
+  RideSchedule& rides() { return rides_; }
   uint64_t new_stamp() { return ++stamps_; }
 
  private:
@@ -57,6 +60,7 @@ class Problem {
   std::vector<int> cells_;            // by node
   std::vector<Window> windows_;
   std::vector<float> minutes_;
+  RideSchedule rides_;
   uint64_t stamps_ = 0;
 };
 
@@ -74,14 +78,18 @@ class Vehicle {
   Vehicle(const Vehicle&) = default;
   Vehicle& operator=(const Vehicle& other);
 
-  void reserve(int requests) { stops_.reserve(2 * static_cast<size_t>(requests) + 2); }
+  void reserve(int requests) {
+    stops_.reserve(2 * static_cast<size_t>(requests) + 2);
+    served_.reserve(stops_.capacity());
+  }
   void set(Problem& problem, RouteView route = {});
 
   // Vehicles of the same stamp have the same stops.
   uint64_t stamp() const { return stamp_; }
   bool empty() const { return stops_.size() == 2; }
   void add_to(Routes& routes) const;
-  // Where a detour is shorter than the direct way, leaving one out can make others late.
+  // Where a detour is shorter than the direct way, leaving one out can make others late, or their
+  // rides too long.
   bool in_time() const { return in_time_; }
 
   // The cheapest place for a request.
@@ -110,6 +118,9 @@ class Vehicle {
   double saving(int request, Ends at) const;
   // Places of a drop-off, for a pickup right behind a stop.
   void try_dropoffs(const Stop* before, int pickup, Place& best) const;
+  bool keep_limits();
+  // With a request whose pickup stands right behind one stop and its drop-off right before another.
+  bool keeps_limits_with(int pickup, const Stop* behind, const Stop* before) const;
   uint32_t index_of(const Stop* stop) const { return static_cast<uint32_t>(stop - stops_.data()); }
   // Stops `first` to `last` come behind another stop than before; `first` to `last` - 1 may be new.
   void stops_changed(size_t first, size_t last);
@@ -125,6 +136,7 @@ class Vehicle {
 
   Problem* problem_ = nullptr;
   std::vector<Stop> stops_;
+  std::vector<double> served_;  // by stop, seconds: when service starts, where rides have limits
   uint64_t stamp_ = 0;
   bool in_time_ = true;
   size_t first_changed_ = kNone, last_changed_ = 0;

@@ -5,15 +5,10 @@
 #include <algorithm>
 
 #include "flotilla/core/text.h"
+#include "flotilla/domains/dvrp/routing/differences.h"
 
 namespace flotilla::dvrp::standard {
 namespace {
-
-// time[later] is at least time[sooner] + gap.
-struct Difference {
-  size_t sooner, later;
-  double gap;
-};
 
 // Times of a route's stops with the depot at both ends, and one fixed time, 0, behind them.
 std::vector<Difference> rules_of(const Problem& problem, const Route& route) {
@@ -41,22 +36,6 @@ std::vector<Difference> rules_of(const Problem& problem, const Route& route) {
   return rules;
 }
 
-// Bellman and Ford, for the longest chains.
-bool has_times(const std::vector<Difference>& rules, size_t count) {
-  std::vector<double> time(count, 0);
-  for (size_t round = 0; round <= count; ++round) {
-    bool changed = false;
-    for (const Difference& rule : rules) {
-      const double least = time[rule.sooner] + rule.gap;
-      if (least <= time[rule.later] + kTolerance) continue;
-      time[rule.later] = least;
-      changed = true;
-    }
-    if (!changed) return true;
-  }
-  return false;
-}
-
 std::string fault_of(const Problem& problem, const Route& route, std::vector<bool>& served) {
   int load = 0;
   std::vector<int> on_board;
@@ -82,7 +61,7 @@ std::string fault_of(const Problem& problem, const Route& route, std::vector<boo
     const int pickup = Problem::pickup_of(on_board.front());
     return fmt::format("what gets on at stop {} never gets off", problem.stop(pickup).id);
   }
-  if (!has_times(rules_of(problem, route), route.size() + 3)) {
+  if (!has_times(rules_of(problem, route), route.size() + 3, kTolerance)) {
     return "no times keep all windows and limits";
   }
   return "";

@@ -1,11 +1,10 @@
-// When a vehicle is where. For given stops all rules together say of pairs of times that one is at
-// least so much after the other: windows, travel, rides, the length of the route. So there are
-// earliest times that keep them all, or none; what makes a ride too long is answered by picking up
-// later, which is what the eight-step schedule of Cordeau and Laporte (2003) does by slacks.
+// Schedules of standard instances: whether a vehicle can make given stops in given order, and when
+// it is where (routing/timetable.h).
 #pragma once
 
 #include <vector>
 
+#include "flotilla/domains/dvrp/routing/timetable.h"
 #include "flotilla/domains/dvrp/standard/problem.h"
 
 namespace flotilla::dvrp::standard {
@@ -19,21 +18,16 @@ class Scheduler {
   // stand before their deliveries.
   bool is_feasible(RouteView route);
   // Then, when service begins at each of them, with the depot at both ends.
-  std::span<const double> times() const { return times_; }
+  std::vector<double> times() const;
 
  private:
   bool fits(RouteView route) const;
-  bool push_forward(size_t from);
-  // Times that must be later for rides and the route not to be too long; the first of them, or
-  // npos.
-  size_t pull_up();
-
-  static constexpr size_t kNone = static_cast<size_t>(-1);
+  void add(int stop);
 
   const Problem& problem_;
-  std::vector<int> stops_;  // with the depot at both ends
-  std::vector<double> times_, least_;
+  std::vector<TimedStop> stops_;  // with the depot at both ends
   std::vector<size_t> place_of_;  // by stop
+  int at_ = 0;                    // the last stop
 };
 
 }  // namespace flotilla::dvrp::standard

@@ -126,9 +126,7 @@ Day least_detour_day(int number) {
     const auto added = [&](int action) {
       Detours detours(data().city);
       for (const RouteView route : routes) {
-        for (const int node : route) {
-          detours.visit(day.granted.request_at(node), Instance::is_pickup(node));
-        }
+        for (const int node : route) detours.visit(day.granted.request_at(node), node);
         detours.end_route();
       }
       return detours.least(shifted(request, shift_of(action)));

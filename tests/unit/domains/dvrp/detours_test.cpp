@@ -40,10 +40,9 @@ double least_by_trial(const Instance& instance, std::vector<Route> routes) {
 }
 
 Detours detours_of(const Instance& instance, const Routes& routes) {
-  Detours detours(*instance.city);
+  Detours detours(*instance.city, instance.limits);
   for (const RouteView route : routes) {
-    for (const int node : route)
-      detours.visit(instance.request_at(node), Instance::is_pickup(node));
+    for (const int node : route) detours.visit(instance.request_at(node), node);
     detours.end_route();
   }
   return detours;

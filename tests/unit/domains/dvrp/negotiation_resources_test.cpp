@@ -33,6 +33,7 @@ TEST(NegotiationResources, NoAllocationPerStep) {
       {"observation=detours", "advice.types=true", "oracle.improve=0", "oracle.refine=0"},
       {"oracle.kind=insertion", "reward=counterfactual", "oracle.refine=5"},
       {"oracle.kind=insertion", "oracle.improve=0", "oracle.refine=100", "customers=12"},
+      {"observation=detours", "max_excess=20", "oracle.refine=5"},
       {"customers=1"},
   };
   for (const std::vector<std::string>& settings : cases) {

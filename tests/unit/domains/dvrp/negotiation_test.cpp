@@ -115,6 +115,60 @@ TEST(Negotiation, DoesWhatItsTwinDoesWhereWindowsWiden) {
 
 TEST(Negotiation, DoesWhatItsTwinDoesWhereEnvsShareADay) { expect_twin({}, 3, 2); }
 
+// Offers are drawn among the legal ones.
+void expect_twin_mask(const RandomRun& run, int env, const Twin& twin, int& illegal) {
+  for (int action = 0; action < kActions; ++action) {
+    const bool legal = run.view().mask[static_cast<size_t>(env * kActions + action)] != 0;
+    ASSERT_EQ(legal, twin.is_legal(action)) << "offer " << action;
+    illegal += legal ? 0 : 1;
+  }
+}
+
+TEST(Negotiation, DoesWhatItsTwinDoesUnderLimits) {
+  const std::vector<TwinSettings> cases = {
+      {.observation = "list", .customers = 14, .max_excess = 15},
+      {.observation = "onehot", .reward = "counterfactual", .customers = 9, .max_ride = 45},
+      {.shift = "widen", .customers = 9, .max_ride = 50, .max_excess = 10}};
+  for (const TwinSettings& settings : cases) {
+    SCOPED_TRACE(testing::PrintToString(settings.overrides()));
+    expect_twin(settings, 2);
+    const Config config = flotilla::test::config_of(dvrp_type(), settings.overrides());
+    RandomRun run(dvrp_type(), config, flotilla::test::serial(2), 3);
+    std::vector<Twin> twins = {{data(), settings, 3, 0}, {data(), settings, 3, 1}};
+    int illegal = 0;
+    for (int t = 0; t < 2 * settings.customers; ++t) {
+      for (int i = 0; i < 2; ++i) {
+        expect_twin_mask(run, i, twins[static_cast<size_t>(i)], illegal);
+        if (HasFailure()) return;
+      }
+      run.step();
+      for (int i = 0; i < 2; ++i) twins[static_cast<size_t>(i)].step(run.actions().ints()[i]);
+    }
+    EXPECT_EQ(illegal > 0, settings.shift == "move") << "what widens forces nothing";
+  }
+}
+
+TEST(Negotiation, AnIllegalOfferIsAnErrorOfWhoMakesIt) {
+  const Config config = flotilla::test::config_of(dvrp_type(), {"customers=30", "max_excess=15"});
+  const LimitedNegotiation env(config);
+  Negotiation::State s{};
+  Rng rng(1, 0);
+  env.reset(s, rng);
+  std::array<uint8_t, kActions> mask;
+  int32_t illegal = -1;
+  for (; illegal < 0 && s.fixed < 30; ++s.fixed) {
+    env.mask(s, mask);
+    const auto found = std::ranges::find(mask, 0);
+    if (found == mask.end()) continue;
+    illegal = static_cast<int32_t>(found - mask.begin());
+    const auto text =
+        error_text(ErrorCode::kEnvironment, [&] { env.prepare(s, ActionRow(&illegal), rng); });
+    EXPECT_EQ(text,
+              "offer " + std::to_string(illegal) + " is illegal: the ride would break its limit");
+  }
+  EXPECT_GE(illegal, 0);
+}
+
 TEST(Negotiation, ObservationsHaveTheirShapes) {
   const auto shape = [](const std::string& observation, const std::string& customers) {
     const Config config = flotilla::test::config_of(
@@ -197,6 +251,7 @@ TEST(Negotiation, KeepsTheContract) {
            {"customers=7"},
            {"customers=5", "observation=dense", "reward=counterfactual", "oracle.kind=insertion",
             "oracle.refine=0"},
+           {"customers=6", "observation=detours", "max_excess=15"},
            {"customers=1", "observation=onehot", "reward=temporal", "acceptance=hard"}}) {
     const Config config = flotilla::test::config_of(dvrp_type(), overrides);
     for (const CheckResult& result :
@@ -240,6 +295,11 @@ TEST(Negotiation, RefusesWhatCannotBe) {
   EXPECT_EQ(refusal("customers=201"), "customers: expected an integer from 1 to 200, got '201'");
   dvrp_type().make_loop(flotilla::test::config_of(dvrp_type(), {"customers=200", "travellers=200"}),
                         0);
+  EXPECT_EQ(refusal("max_excess=-1"), "max_excess: expected a number from 0 to 1440, got '-1'");
+  const std::string short_ride = refusal("max_ride=5");
+  EXPECT_TRUE(short_ride.starts_with(
+      "max_ride, max_excess: expected limits that every trip can keep alone; "))
+      << short_ride;
   const auto missing = error_text(ErrorCode::kData, [] {
     dvrp_type().make_loop(flotilla::test::config_of(dvrp_type(), {"data=/nowhere"}), 0);
   });

@@ -19,6 +19,7 @@ struct TwinSettings {
   int customers = 30;
   bool scale = true;
   double kappa = 0.002;
+  int max_ride = 0, max_excess = 0;  // minutes; 0: no limit
 
   std::vector<std::string> overrides() const {
     std::vector<std::string> all = {"acceptance=" + acceptance,
@@ -28,6 +29,8 @@ struct TwinSettings {
                                     "customers=" + std::to_string(customers),
                                     std::string("scale=") + (scale ? "true" : "false"),
                                     "kappa=" + std::to_string(kappa),
+                                    "max_ride=" + std::to_string(max_ride),
+                                    "max_excess=" + std::to_string(max_excess),
                                     "oracle.kind=" + oracle};
     if (oracle == "insertion") {  // alone
       all.insert(all.end(), {"oracle.improve=0", "oracle.refine=0"});
@@ -62,6 +65,23 @@ class Twin {
     std::vector<float> flat;
     for (const auto& row : rows) flat.insert(flat.end(), row.begin(), row.end());
     return flat;
+  }
+
+  // Whether the windows of an offer leave room for a ride within the limits.
+  bool is_legal(int action) const {
+    const float earlier = std::vector<float>{30, 20, 10, 0}[static_cast<size_t>(action / 4)];
+    const float later = std::vector<float>{0, 10, 20, 30}[static_cast<size_t>(action % 4)];
+    const Request& asked = pending_[fixed_.size()];
+    const double direct =
+        static_cast<double>(data_.city.seconds(asked.origin, asked.destination)) / 60;
+    double shortest = direct;
+    if (settings_.shift == "move") {
+      const float boards = moved(asked.pickup, -earlier).late;
+      const float leaves = moved(asked.dropoff, later).early;
+      shortest = std::max(direct, static_cast<double>(leaves - boards));
+    }
+    return (settings_.max_ride == 0 || shortest <= settings_.max_ride + 1e-6) &&
+           (settings_.max_excess == 0 || shortest <= direct + settings_.max_excess + 1e-6);
   }
 
   Row step(int action) {
@@ -151,7 +171,9 @@ class Twin {
   }
 
   double price(const std::vector<Request>& requests) const {
-    const Instance instance{.city = &data_.city, .requests = requests};
+    Instance instance{.city = &data_.city, .requests = requests};
+    if (settings_.max_ride > 0) instance.limits.ride = settings_.max_ride;
+    if (settings_.max_excess > 0) instance.limits.excess = settings_.max_excess;
     if (settings_.oracle == "insertion") return solve(instance, {.iterations = 0}).cost;
     static ThreadPool alone(1);
     static const auto router = make_router({}, data_.city, alone);
