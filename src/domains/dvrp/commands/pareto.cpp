@@ -45,17 +45,16 @@ struct RulesGroup {
   std::vector<dvrp::Judgement> judgements;  // by run
 };
 
-// "excess at most 30 min", "no limit, windows widen".
+// Short enough for the title of a panel: "30 min of excess", "no limit, widened".
 std::string text_of(const Rules& rules) {
   std::vector<std::string> parts;
   const auto add = [&parts](const char* what, double minutes) {
-    if (minutes < dvrp::kUnlimited)
-      parts.push_back(fmt::format("{} at most {:g} min", what, minutes));
+    if (minutes < dvrp::kUnlimited) parts.push_back(fmt::format("{:g} min of {}", minutes, what));
   };
   add("ride", rules.limits.ride);
   add("excess", rules.limits.excess);
   if (parts.empty()) parts.emplace_back("no limit");
-  if (rules.shift == "widen") parts.emplace_back("windows widen");
+  if (rules.shift == "widen") parts.emplace_back("widened");
   return join(parts, ", ");
 }
 
