@@ -231,7 +231,8 @@ void add_size_rows(const dvrp::SizeExam& exam, std::vector<Row>& rows) {
 
 constexpr const char* kSizesLegend =
     "gap: above the referee; over network: of the same days, in points of the\n"
-    "referee's routes; ms: of a whole day at once; day s: request by request\n";
+    "referee's routes; ms: CPU time of a whole day at once; day s: of a day request\n"
+    "by request\n";
 
 // The network beside insertion, by the size of the day.
 void evaluate_sizes(const OracleEvalArguments& arguments) {

@@ -17,8 +17,9 @@ struct SizeRow {
   std::string name;
   DecodeOptions decode;
   std::vector<double> gaps;  // percent above the referee, by instance
-  double instance_s = 0;     // of a whole day at once
-  double day_s = 0;          // of a day request by request, as a negotiation routes it
+  // Of CPU time, which other programs do not change much: a whole day at once, and request by
+  // request, as a negotiation routes it.
+  double instance_s = 0, day_s = 0;
 };
 
 struct SizeExam {
