@@ -19,13 +19,6 @@
 namespace flotilla::test {
 namespace {
 
-using Overrides = std::vector<std::string>;
-
-Overrides with(Overrides all, const Overrides& more) {
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
 const Overrides kImpala = {"algo=impala",       "num_envs=12",        "n_steps=16",
                            "steps=1920",        "net.hidden=16,16",   "impala.minibatches=2",
                            "impala.n_epochs=2", "normalize_obs=true", "normalize_reward=true"};

@@ -17,17 +17,10 @@
 namespace flotilla::test {
 namespace {
 
-using Overrides = std::vector<std::string>;
-
 const Overrides kSmall = {"num_envs=12",      "horizon=32",          "steps=1536",
                           "net.hidden=16,16", "ppo.minibatches=3",   "ppo.epochs=2",
                           "ppo.blocks=12",    "backend=serial",      "eval.episodes=4",
                           "eval.every=2",     "checkpoint.every=768"};
-
-Overrides with(Overrides settings, const Overrides& more) {
-  settings.insert(settings.end(), more.begin(), more.end());
-  return settings;
-}
 
 class Cluster : public testing::Test {
  protected:

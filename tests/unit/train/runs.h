@@ -10,13 +10,20 @@
 
 namespace flotilla::test {
 
-inline RunConfig run_config(const std::string& env, const std::vector<std::string>& overrides) {
+using Overrides = std::vector<std::string>;
+
+inline Overrides with(Overrides settings, const Overrides& more) {
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+inline RunConfig run_config(const std::string& env, const Overrides& overrides) {
   const Config config = load_run_config(registry(), env, true, overrides);
   return RunConfig(env_of(registry(), config), config);
 }
 
 // The hash of the parameters.
-inline std::string trained(const std::string& env, const std::vector<std::string>& overrides) {
+inline std::string trained(const std::string& env, const Overrides& overrides) {
   Trainer trainer(run_config(env, overrides));
   trainer.train(nullptr);
   return trainer.params_sha256();
