@@ -447,7 +447,8 @@ void SlotVecEnv::load(Reader& reader, const StepView& out) {
   check_view(out);
   const SavedHead head = read_head(reader);
   const auto own = static_cast<uint64_t>(num_envs());
-  const bool of_all = head.envs != own && head.envs == static_cast<uint64_t>(options_.all_envs);
+  const bool of_all =
+      options_.all_envs > num_envs() && head.envs == static_cast<uint64_t>(options_.all_envs);
   expect_same(head.envs == own || of_all,
               fmt::format("{} were saved, these are {}", head.envs, own));
   const size_t slot_bytes = loop_->slot_bytes();

@@ -24,7 +24,9 @@ import unittest
 
 OPTIONS = argparse.Namespace(binary="", kills=2, torchrun="", ray="")
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "OMPI_", "PMIX_", "SLURM_", "TORCHELASTIC_")
-SMALL = ["train", "cartpole", "--num-envs=24", "ppo.blocks=12", "net.hidden=32", "eval.episodes=4", "cluster.deadline_s=6"]
+# A machine that is busy with other tests may let a process wait for seconds: only who must be given up has little time.
+HASTY = "cluster.deadline_s=6"
+SMALL = ["train", "cartpole", "--num-envs=24", "ppo.blocks=12", "net.hidden=32", "eval.episodes=4"]
 
 
 def clean_environment():
@@ -169,7 +171,7 @@ class Faults(Scratch):
     ENDLESS = [*SMALL, "--steps=1000000000", "save_freq=768"]
 
     def disturbed(self, name, signum, victim, status, text, within):
-        team = Team(3, [*self.ENDLESS, self.out(name)])
+        team = Team(3, [*self.ENDLESS, self.out(name), HASTY])
         self.addCleanup(team.kill)
         team.wait_for(self.root / name / "checkpoints" / "step_3072")
         team.processes[victim].send_signal(signum)
@@ -268,7 +270,7 @@ class ByRay(Scratch):
 
 class Refusals(Scratch):
     def refused(self, status, text, arguments=(), variables=by_torchrun, within=12):
-        team = Team(2, lambda rank: [*SMALL, "--steps=6144", self.out("refused"),
+        team = Team(2, lambda rank: [*SMALL, HASTY, "--steps=6144", self.out("refused"),
                                      *(arguments(rank) if callable(arguments) else arguments)], variables)
         self.addCleanup(team.kill)
         self.assert_all_end(team, status, text, within)
@@ -288,7 +290,7 @@ class Refusals(Scratch):
                      variables=lambda rank, size: by_torchrun(rank, size, "no.such.host.invalid", local=1))
 
     def test_one_that_does_not_come(self):
-        team = Team(1, [*SMALL, "--steps=6144", self.out("refused")], lambda rank, _: by_torchrun(rank, 2))
+        team = Team(1, [*SMALL, HASTY, "--steps=6144", self.out("refused")], lambda rank, _: by_torchrun(rank, 2))
         self.assert_all_end(team, 3, "rank 1 of 2 has not come within 6 s", 12)
 
     def test_a_port_that_is_taken(self):
@@ -297,7 +299,7 @@ class Refusals(Scratch):
             taken.listen()
             port = taken.getsockname()[1]
             host = own_address()
-            team = Team(1, [*SMALL, "--steps=6144", self.out("refused"), f"cluster.port={port}"],
+            team = Team(1, [*SMALL, HASTY, "--steps=6144", self.out("refused"), f"cluster.port={port}"],
                         lambda rank, _: by_torchrun(rank, 2, host, local=1))
             self.assert_all_end(team, 2, f"cluster.port: {port} of {host} cannot be opened: another program has it", 12)
 
@@ -396,7 +398,7 @@ class BetweenHosts(Scratch):
         self.assertEqual(found, [expected])
 
     def test_one_that_is_cut_off_ends_both_and_the_next_start_goes_on(self):
-        limit = [*SMALL, "--steps=98304", "save_freq=768"]
+        limit = [*SMALL, HASTY, "--steps=98304", "save_freq=768"]
         expected = alone([*limit, self.out("one")])["params_sha256"]
         command = [*limit, self.out("cut"), "--auto-resume", "--json"]
         team = self.team(command)

@@ -32,7 +32,7 @@ HEADERS = {
 }
 
 TORCH_HEADER = "torch/csrc/api/include/torch/version.h"
-TORCH_PACKAGES = "libtorch-dev libopenblas0-pthread"
+TORCH_PACKAGES = "libtorch-dev libgloo-dev libopenblas0-pthread"
 
 STUBS = {
     "id": 'cat "$STATE/uid"',
@@ -56,8 +56,10 @@ STUBS = {
         mkdir -p "build/$2"; touch "build/$2/build.ninja" "build/$2/CMakeCache.txt" """,
     "ninja": r"""
         trap 'exit 130' INT  # also between two commands, where the shell would go on
+        sleeps=$(cat "$STATE/ninja_sleeps" 2>&- || true)
         mkdir "$STATE/busy" || touch "$STATE/overlap"
-        [[ ! -e $STATE/ninja_sleeps ]] || sleep "$(cat "$STATE/ninja_sleeps")"
+        # In the background: a shell that is about to start a program looks at the signal behind it.
+        [[ -z $sleeps ]] || { sleep "$sleeps" </dev/null >/dev/null 2>&1 & wait $!; }
         while [[ -e $STATE/ninja_waits ]]; do sleep 0.02; done
         rmdir "$STATE/busy"
         if [[ -e $STATE/ninja_fails ]]; then

@@ -134,6 +134,11 @@ TEST(SaveLoad, OtherEnvironmentsAreRefusedByName) {
             head + "'two\\nlines' was saved, this is 'pendulum'");
   Batch fewer("cartpole", {}, serial(2));
   EXPECT_EQ(refusal(fewer, cartpole.saved()), head + "3 were saved, these are 2");
+  Writer none;
+  none.text("env", "cartpole");
+  none.text("spec_sha256", fewer.vec().spec().sha256());
+  for (const char* tag : {"num_envs", "slot_bytes", "seed"}) none.u64(tag, 0);
+  EXPECT_EQ(refusal(fewer, none.buffer()), head + "0 were saved, these are 2");
   Batch longer("cartpole", {"time_limit=700"}, serial(3));
   EXPECT_EQ(refusal(longer, cartpole.saved()), head + "another spec of 'cartpole'");
 }
