@@ -1,7 +1,6 @@
 #include "flotilla/core/collective.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace flotilla {
 namespace {
@@ -56,7 +55,7 @@ std::string broadcast_text(Collective& collective, const std::string& text) {
   const std::vector<std::byte> bytes =
       broadcast_bytes(collective, std::as_bytes(std::span(text.data(), text.size())));
   std::string all(bytes.size(), '\0');
-  std::memcpy(all.data(), bytes.data(), bytes.size());
+  std::ranges::copy(bytes, std::as_writable_bytes(std::span(all)).begin());
   return all;
 }
 

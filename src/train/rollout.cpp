@@ -252,7 +252,7 @@ Episode load_episode(Reader& reader) {
     throw Error(ErrorCode::kData, "metrics of an episode that are no numbers");
   }
   episode.metrics.resize(metrics.size() / sizeof(float));
-  std::memcpy(episode.metrics.data(), metrics.data(), metrics.size());
+  std::ranges::copy(metrics, std::as_writable_bytes(std::span(episode.metrics)).begin());
   return episode;
 }
 

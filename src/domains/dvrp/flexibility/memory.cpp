@@ -105,7 +105,8 @@ void FlexibilityMemory::add_notes(std::span<const std::vector<std::byte>> of_all
   for (const std::vector<std::byte>& bytes : of_all) {
     const size_t before = all.size();
     all.resize(before + bytes.size() / sizeof(Note));
-    std::memcpy(static_cast<void*>(all.data() + before), bytes.data(), bytes.size());
+    const std::span<Note> added = std::span(all).subspan(before);
+    std::ranges::copy(bytes, std::as_writable_bytes(added).begin());
   }
   std::ranges::stable_sort(all, {}, &Note::step);
   for (const Note& note : all) records_.add(note.offer);
