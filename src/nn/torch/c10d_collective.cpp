@@ -7,8 +7,6 @@
 #define USE_C10D_GLOO
 #endif
 #include <arpa/inet.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,6 +18,7 @@
 #include <future>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -27,6 +26,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "flotilla/core/clock.h"
+#include "flotilla/core/text.h"
 #include "flotilla/nn/meeting_file.h"
 #include "flotilla/nn/torch/c10d_plugin.h"
 #include "flotilla/nn/torch/libtorch.h"
@@ -46,13 +46,21 @@ constexpr milliseconds kNever = std::chrono::hours(24 * 30);
 // For the others to sign, and to hear what failed; a third of a shorter deadline.
 constexpr double kRollCall_s = 3;
 
+// Not by fmt: newer libtorch brings headers of another version of it.
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream all;
+  (all << ... << parts);
+  return all.str();
+}
+
 milliseconds in_ms(double seconds) { return milliseconds(static_cast<int64_t>(seconds * 1e3)); }
 
 std::string first_line(const std::exception& exception) {
   const auto* of_torch = dynamic_cast<const c10::Error*>(&exception);
-  const std::string text =
+  const std::string lines =
       of_torch != nullptr ? of_torch->what_without_backtrace() : std::string(exception.what());
-  return text.substr(0, text.find('\n'));
+  return lines.substr(0, lines.find('\n'));
 }
 
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
@@ -64,7 +72,7 @@ std::string own_address_towards(const std::string& host) {
   wanted.ai_socktype = SOCK_DGRAM;
   if (const int problem = ::getaddrinfo(host.c_str(), "9", &wanted, &found); problem != 0) {
     throw Error(ErrorCode::kUsage,
-                fmt::format("MASTER_ADDR: '{}' is no address: {}", host, gai_strerror(problem)));
+                text("MASTER_ADDR: '", host, "' is no address: ", gai_strerror(problem)));
   }
   std::string address;
   for (const addrinfo* each = found; each != nullptr && address.empty(); each = each->ai_next) {
@@ -103,15 +111,14 @@ StorePtr tcp_store(const Launch& launch, const MeetingOptions& options) {
   } catch (const std::exception& error) {
     const std::string why = first_line(error);
     const bool taken = why.find("already in use") != std::string::npos;
-    throw Error(ErrorCode::kUsage,
-                fmt::format("cluster.port: {} of {} cannot be {}: {}", port, launch.address,
-                            launch.rank == 0 ? "opened" : "reached",
-                            taken ? "another program has it" : why));
+    throw Error(ErrorCode::kUsage, text("cluster.port: ", port, " of ", launch.address,
+                                        " cannot be ", launch.rank == 0 ? "opened" : "reached",
+                                        ": ", taken ? "another program has it" : why));
   }
 }
 
-std::string here(int rank) { return fmt::format("here/{}", rank); }
-std::string signature(int rank) { return fmt::format("alive/{}", rank); }
+std::string here(int rank) { return text("here/", rank); }
+std::string signature(int rank) { return text("alive/", rank); }
 constexpr const char* kTrouble = "trouble";
 constexpr const char* kFailed = "failed";
 constexpr const char* kHeard = "heard";
@@ -195,8 +202,7 @@ class C10dCollective final : public Collective {
   void fail(const Error& error) override {
     if (lost_to_others_) return;  // they have ended before
     try {
-      store_->set(kFailed,
-                  bytes_of(fmt::format("{} {} {}", rank_, exit_status(error), error.what())));
+      store_->set(kFailed, bytes_of(text(rank_, " ", exit_status(error), " ", error.what())));
       store_->set(kTrouble, bytes_of("1"));
       // Without the store nobody would hear it.
       const uint64_t start = now_ns();
@@ -238,15 +244,14 @@ class C10dCollective final : public Collective {
     const uint64_t start = now_ns();
     store_->set(here(rank_), bytes_of("1"));
     for (;;) {
-      std::vector<int> missing;
+      std::vector<std::string> missing;
       for (int r = 0; r < size_; ++r) {
-        if (!store_->check({here(r)})) missing.push_back(r);
+        if (!store_->check({here(r)})) missing.push_back(std::to_string(r));
       }
       if (missing.empty()) return;
       if (seconds_since(start) > deadline_s_) {
-        throw Error(ErrorCode::kEnvironment,
-                    fmt::format("rank {} of {} has not come within {:g} s",
-                                fmt::join(missing, ", "), size_, deadline_s_));
+        throw Error(ErrorCode::kEnvironment, text("rank ", join(missing, ", "), " of ", size_,
+                                                  " has not come within ", deadline_s_, " s"));
       }
       std::this_thread::sleep_for(milliseconds(20));
     }
@@ -344,12 +349,12 @@ class C10dCollective final : public Collective {
     if (ending_) return;
     store_->set(signature(rank_), bytes_of("1"));
     store_->set(kTrouble, bytes_of("1"));
-    std::vector<int> missing;
+    std::vector<std::string> missing;
     do {
       if (store_->check({kFailed})) return pass_on(text_of(store_->get(kFailed)));
       missing.clear();
       for (int r = 0; r < size_; ++r) {
-        if (!store_->check({signature(r)})) missing.push_back(r);
+        if (!store_->check({signature(r)})) missing.push_back(std::to_string(r));
       }
       std::this_thread::sleep_for(milliseconds(20));
     } while (!missing.empty() && seconds_since(start) < roll_call_s_);
@@ -358,10 +363,10 @@ class C10dCollective final : public Collective {
       // Or this process was silent for so long that the others have gone.
       return judge({ErrorCode::kEnvironment, "the connections between the processes broke"});
     }
-    judge({ErrorCode::kEnvironment,
-           fmt::format("rank {} is lost: {}", fmt::join(missing, ", "),
-                       silent_ ? fmt::format("no sign of life within {:g} s", deadline_s_)
-                               : std::string("its process ended"))});
+    judge(
+        {ErrorCode::kEnvironment, text("rank ", join(missing, ", "), " is lost: ",
+                                       silent_ ? text("no sign of life within ", deadline_s_, " s")
+                                               : std::string("its process ended"))});
   }
 
   // "2 3 text": rank, exit status and text of what failed.
@@ -418,8 +423,8 @@ Collective* meet_in_time(const Launch& launch, const MeetingOptions& options) {
     return result.get();
   }
   throw Error(ErrorCode::kEnvironment,
-              fmt::format("rank {} could not meet the others within {:g} s at {}", launch.rank,
-                          options.deadline_s, launch.one_host() ? "this host" : launch.address));
+              text("rank ", launch.rank, " could not meet the others within ", options.deadline_s,
+                   " s at ", launch.one_host() ? "this host" : launch.address));
 }
 
 }  // namespace
