@@ -1,7 +1,5 @@
 #include "flotilla/algo/ppo.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -17,18 +15,24 @@
 namespace flotilla {
 namespace {
 
-// Several sums side by side: one long chain of additions would take longer than an epoch's GAE.
-Moments advantage_moments(const float* x, std::span<const int32_t> rows) {
+// Of what `x` says of these rows. Several sums side by side: one long chain of additions would take
+// longer than an epoch's GAE.
+template <class Number>
+Moments moments_over(std::span<const int32_t> rows, const Number& x) {
   constexpr size_t kSums = 8;
   double sum[kSums] = {}, squares[kSums] = {};
-  for (size_t i = 0; i < rows.size(); ++i) sum[i % kSums] += static_cast<double>(x[rows[i]]);
+  for (size_t i = 0; i < rows.size(); ++i) sum[i % kSums] += x(rows[i]);
   const auto n = static_cast<double>(rows.size());
   const double mean = rows.empty() ? 0 : std::accumulate(sum, sum + kSums, 0.0) / n;
   for (size_t i = 0; i < rows.size(); ++i) {
-    const double d = static_cast<double>(x[rows[i]]) - mean;
+    const double d = x(rows[i]) - mean;
     squares[i % kSums] += d * d;
   }
   return {.count = n, .mean = mean, .squares = std::accumulate(squares, squares + kSums, 0.0)};
+}
+
+Moments numbers_of(const float* x, std::span<const int32_t> rows) {
+  return moments_over(rows, [x](int32_t row) { return static_cast<double>(x[row]); });
 }
 
 AdvantageRange range_of(const Moments& moments) {
@@ -37,15 +41,8 @@ AdvantageRange range_of(const Moments& moments) {
 
 // What the values of these rows miss of their targets.
 Moments error_moments(const float* value, const float* target, std::span<const int32_t> rows) {
-  Moments moments{.count = static_cast<double>(rows.size())};
-  for (const int32_t i : rows) {
-    moments.mean += static_cast<double>(target[i] - value[i]) / moments.count;
-  }
-  for (const int32_t i : rows) {
-    const double difference = static_cast<double>(target[i] - value[i]) - moments.mean;
-    moments.squares += difference * difference;
-  }
-  return moments;
+  return moments_over(rows,
+                      [=](int32_t row) { return static_cast<double>(target[row] - value[row]); });
 }
 
 double explained_variance(const RowMoments& moments) {
@@ -53,141 +50,6 @@ double explained_variance(const RowMoments& moments) {
 }
 
 }  // namespace
-
-Schema PpoOptions::schema(Returns returns) {
-  const PpoOptions d;
-  const bool vtrace = returns == Returns::kVtrace;
-  Schema schema;
-  schema.number("gamma", d.gamma, {0, 1}, "discount of future rewards");
-  if (vtrace) {
-    schema.number("lambda", 1, {0, 1}, "decay of what comes back from later steps")
-        .alias("gae_lambda")
-        .number("rho_clip", d.rho_clip, {0, 1e9}, "largest ratio in the error of a step")
-        .number("c_clip", d.c_clip, {0, 1e9}, "largest ratio in what comes back from later steps");
-  } else {
-    schema.number("gae_lambda", d.lambda, {0, 1}, "decay of generalised advantage estimation")
-        .alias("lambda")
-        .choice("returns", "gae", {"gae", "monte_carlo"},
-                "what values and advantages are made from")
-        .number("returns_epsilon", d.returns_epsilon, {0, 1},
-                "added to the std of Monte-Carlo returns");
-  }
-  schema
-      .choice("normalize_advantage", "minibatch", {"none", "batch", "minibatch"},
-              "over which rows; true is minibatch, false is none")
-      .alias("advantage_scale")
-      .synonym("true", "minibatch")
-      .synonym("false", "none")
-      .integer("n_epochs", d.epochs, {1, 1000}, "passes over a rollout")
-      .alias("epochs")
-      .alias("update_epochs")
-      .integer("minibatches", d.minibatches, {1, 1'000'000}, "parts of each pass")
-      .alias("num_minibatches")
-      .integer("batch_size", d.minibatch_size, {0, 1'000'000'000},
-               "rows of each part; 0: as minibatches says")
-      .alias("minibatch_size");
-  if (!vtrace) {
-    schema.integer("blocks", d.blocks, {1, kMaxBlocks},
-                   "equal parts of the envs that are shuffled and summed apart, for several "
-                   "processes to share");
-  }
-  Schedule::add_to(schema, "learning_rate", 3e-4, {0, 1}, "step size of Adam", "lr");
-  Schedule::add_to(schema, "clip_range", 0.2, {0, 10}, "range of the probability ratio", "clip");
-  Schedule::add_to(schema, "ent_coef", 0.01, {0, 10}, "weight of the entropy bonus", "entropy");
-  if (!vtrace) {
-    Schedule::add_to(schema, "epsilon", 0, {0, 1}, "probability spread evenly over open choices");
-  }
-  schema.number("vf_coef", d.value_coef, {0, 1000}, "weight of the squared value error")
-      .alias("value_coef")
-      .number("clip_range_vf", d.value_clip, {0, 1e9},
-              "range a value may move in an update; 0: any")
-      .alias("value_clip")
-      .number("max_grad_norm", d.max_grad_norm, {0, 1e9}, "gradients are clipped to this; 0: not")
-      .number("target_kl", d.target_kl, {0, 1e9}, "an update ends beyond this divergence; 0: never")
-      .number("adam_beta1", d.adam_beta1, {0, 0.999999}, "decay of the gradient's mean")
-      .number("adam_beta2", d.adam_beta2, {0, 0.999999}, "decay of the gradient's square")
-      .number("adam_epsilon", d.adam_epsilon, {1e-12, 1}, "added to the gradient's std");
-  if (vtrace) return schema;
-  schema
-      .choice("phases", "joint", {"joint", "separate"},
-              "one loss, or first the value and then the policy")
-      .integer("value_epochs", d.value_epochs, {1, 1000}, "passes of the value phase")
-      .integer("policy_epochs", d.policy_epochs, {1, 1000}, "passes of the policy phase")
-      .number("value_learning_rate", d.value_lr, {0, 1}, "step size of the value phase")
-      .alias("value_lr");
-  return schema;
-}
-
-PpoOptions PpoOptions::from(const Config& section, Returns returns) {
-  const auto number = [&](const char* key) { return section.get_number(key); };
-  const auto integer = [&](const char* key) { return static_cast<int>(section.get_integer(key)); };
-  const std::string& scale = section.get_text("normalize_advantage");
-  PpoOptions o;
-  o.gamma = number("gamma");
-  o.advantage_scale = scale == "none"    ? AdvantageScale::kNone
-                      : scale == "batch" ? AdvantageScale::kBatch
-                                         : AdvantageScale::kMinibatch;
-  o.epochs = integer("n_epochs");
-  o.minibatches = integer("minibatches");
-  o.minibatch_size = integer("batch_size");
-  o.lr = Schedule::from(section, "learning_rate");
-  o.clip = Schedule::from(section, "clip_range");
-  o.entropy = Schedule::from(section, "ent_coef");
-  o.value_coef = number("vf_coef");
-  o.value_clip = number("clip_range_vf");
-  o.max_grad_norm = number("max_grad_norm");
-  o.target_kl = number("target_kl");
-  o.adam_beta1 = number("adam_beta1");
-  o.adam_beta2 = number("adam_beta2");
-  o.adam_epsilon = number("adam_epsilon");
-  if (returns == Returns::kVtrace) {
-    o.section = "appo";
-    o.returns = returns;
-    o.lambda = number("lambda");
-    o.rho_clip = number("rho_clip");
-    o.c_clip = number("c_clip");
-    return o;
-  }
-  o.blocks = integer("blocks");
-  o.lambda = number("gae_lambda");
-  o.returns = section.get_text("returns") == "gae" ? Returns::kGae : Returns::kMonteCarlo;
-  o.returns_epsilon = number("returns_epsilon");
-  o.epsilon = Schedule::from(section, "epsilon");
-  o.separate = section.get_text("phases") == "separate";
-  o.value_epochs = integer("value_epochs");
-  o.policy_epochs = integer("policy_epochs");
-  o.value_lr = number("value_learning_rate");
-  return o;
-}
-
-void PpoOptions::validate(int64_t batch, const NetworkSpec& network) const {
-  const auto refuse = [](const std::string& why) { throw Error(ErrorCode::kUsage, why); };
-  if (minibatch_size > batch) {
-    refuse(
-        fmt::format("{}.batch_size {} is larger than a rollout of {} rows (n_steps x "
-                    "num_envs)",
-                    section, minibatch_size, batch));
-  }
-  if (minibatch_size == 0 && minibatches > batch) {
-    refuse(fmt::format("{}.minibatches {} is more than a rollout's {} rows (n_steps x num_envs)",
-                       section, minibatches, batch));
-  }
-  if (minibatch_size == 0 && minibatches > batch / blocks) {
-    refuse(fmt::format("ppo.minibatches {} is more than the {} rows of a block (ppo.blocks {})",
-                       minibatches, batch / blocks, blocks));
-  }
-  if (separate && network.has_common_layers()) {
-    refuse(
-        "ppo.phases=separate needs net.shared=false and net.torso=none: the value's phase would "
-        "change the policy");
-  }
-  if (separate && returns == Returns::kMonteCarlo) {
-    refuse("ppo.phases=separate needs ppo.returns=gae: Monte-Carlo advantages follow the value");
-  }
-  if (network.action.is_box() && (epsilon.first > 0 || epsilon.last > 0)) {
-    refuse("ppo.epsilon needs a discrete action space");
-  }
-}
 
 Ppo::Ppo(Policy& policy, ThreadPool& pool, const PpoOptions& options, uint64_t seed)
     : policy_(policy), pool_(pool), options_(options), seed_(seed), own_blocks_(options.blocks) {}
@@ -268,24 +130,38 @@ void Ppo::choose_rows(const Trajectory& trajectory) {
   for (int b = 0; b < blocks_->own(); ++b) {
     std::vector<int32_t>& rows = rows_[static_cast<size_t>(b)];
     const Span envs = blocks_->part(trajectory.envs, b);
-    rows.clear();
+    rows.resize(static_cast<size_t>(trajectory.steps) * static_cast<size_t>(envs.size()) + 1);
+    size_t count = 0;  // a row that is not valid is written over by the next
     for (int t = 0; t < trajectory.steps; ++t) {
       for (int env = envs.begin; env < envs.end; ++env) {
         const int32_t row = t * trajectory.envs + env;
-        if (trajectory.valid[row] != 0) rows.push_back(row);
+        rows[count] = row;
+        count += trajectory.valid[row] != 0 ? 1 : 0;
       }
     }
+    rows.resize(count);
   }
 }
 
 RowMoments Ppo::moments_of_all(const Batch& batch) {
   const bool together = options_.advantage_scale == AdvantageScale::kBatch;
-  std::vector<RowMoments> own;
-  for (const auto& rows : rows_) {
-    own.push_back({.advantage = together ? advantage_moments(advantage_.data(), rows) : Moments{},
-                   .target = moments_of(target_.data(), rows),
-                   .error = error_moments(old_value(batch), target_.data(), rows)});
-  }
+  std::vector<RowMoments> own(rows_.size());
+  constexpr int kKinds = 3;
+  pool_.for_each(kKinds * blocks_->own(), [&](int, int i) {
+    const auto block = static_cast<size_t>(i / kKinds);
+    const std::vector<int32_t>& rows = rows_[block];
+    RowMoments& moments = own[block];
+    switch (i % kKinds) {
+      case 0:
+        moments.error = error_moments(old_value(batch), target_.data(), rows);
+        break;
+      case 1:
+        moments.target = numbers_of(target_.data(), rows);
+        break;
+      default:
+        if (together) moments.advantage = numbers_of(advantage_.data(), rows);
+    }
+  });
   RowMoments all;
   block_rows_.clear();
   for (const RowMoments& block : gathered(*blocks_, own)) {
@@ -340,8 +216,7 @@ void Ppo::scale_minibatches() {
   std::vector<Moments> moments(static_cast<size_t>(count * own));
   pool_.for_each(count * own, [&](int, int i) {
     const Minibatch& minibatch = minibatches_[static_cast<size_t>(i % count)];
-    moments[static_cast<size_t>(i)] =
-        advantage_moments(advantage_.data(), rows_of(minibatch, i / count));
+    moments[static_cast<size_t>(i)] = numbers_of(advantage_.data(), rows_of(minibatch, i / count));
   });
   const std::vector<Moments> all = gathered(*blocks_, moments);
   for (size_t i = 0; i < minibatches_.size(); ++i) {

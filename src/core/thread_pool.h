@@ -81,6 +81,7 @@ class ThreadPool {
         const int owner = (thread + k) % threads();
         std::atomic<int>& next = claims_[static_cast<size_t>(owner)].next;
         const int end = share(items, owner).end;
+        if (next.load(std::memory_order_relaxed) >= end) continue;  // a look disturbs nobody
         for (int item = next.fetch_add(1); item < end; item = next.fetch_add(1)) body(thread, item);
       }
     });

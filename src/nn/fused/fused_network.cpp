@@ -3,6 +3,12 @@
 #include "flotilla/core/rng.h"
 
 namespace flotilla::fused {
+namespace {
+
+// So many are copied sooner than threads meet.
+constexpr size_t kFewParams = size_t{1} << 16;
+
+}  // namespace
 
 FusedNetwork::FusedNetwork(std::shared_ptr<const Layout> layout, const Kernels& kernels,
                            const ObsNormaliser& normaliser, int parts)
@@ -68,6 +74,17 @@ float* const* FusedNetwork::tile_works(int thread, int tiles) {
   return works.all.data();
 }
 
-void FusedNetwork::derive() { kernels_.derive(plan(), params_.data(), derived_.data()); }
+void FusedNetwork::derive() {
+  for (int piece = 0; piece < plan().derived_pieces(); ++piece) {
+    kernels_.derive(plan(), piece, params_.data(), derived_.data());
+  }
+}
+
+void FusedNetwork::derive(ThreadPool& pool) {
+  if (plan().params < kFewParams) return derive();
+  pool.for_each(plan().derived_pieces(), [&](int, int piece) {
+    kernels_.derive(plan(), piece, params_.data(), derived_.data());
+  });
+}
 
 }  // namespace flotilla::fused

@@ -42,6 +42,7 @@ class FusedNetwork {
   const float* params() const { return params_.data(); }
   // Brings up to date what is made from the parameters.
   void derive();
+  void derive(ThreadPool& pool);
 
  private:
   std::shared_ptr<const Layout> layout_;

@@ -325,10 +325,8 @@ double FusedPolicy::apply(ThreadPool& pool, Nets nets, const GradientStep& step)
   if (!std::isfinite(norm)) refuse_gradient(range);
   const bool clip = step.max_grad_norm > 0 && norm > step.max_grad_norm;
   const double scale = clip ? step.max_grad_norm / (norm + 1e-6) : 1;
-  const size_t middle = network_.plan().actor_params;
-  if (nets != Nets::kCritic) descend(pool, step, {range.begin, middle}, ++actor_steps_, scale);
-  if (nets != Nets::kActor) descend(pool, step, {middle, range.end}, ++critic_steps_, scale);
-  network_.derive();
+  descend(pool, nets, step, scale);
+  network_.derive(pool);
   ++version_;
   return norm;
 }
@@ -342,11 +340,32 @@ void FusedPolicy::refuse_gradient(Range range) const {
   throw Error(ErrorCode::kNumeric, "the gradient is too large to be squared");
 }
 
-void FusedPolicy::descend(ThreadPool& pool, const GradientStep& step, Range range, uint64_t steps,
-                          double scale) {
+void FusedPolicy::descend(ThreadPool& pool, Nets nets, const GradientStep& step, double scale) {
+  const Range all = range_of(nets);
+  const size_t middle = std::clamp(network_.plan().actor_params, all.begin, all.end);
+  const Range actor{all.begin, middle}, critic{middle, all.end};
+  if (nets != Nets::kCritic) ++actor_steps_;
+  if (nets != Nets::kActor) ++critic_steps_;
+  const auto chunks = [](Range range) {
+    return static_cast<int>((range.end - range.begin + kDescendChunk - 1) / kDescendChunk);
+  };
+  const int of_actor = chunks(actor), count = of_actor + chunks(critic);
+  const auto change = [&](int, int c) {
+    const bool is_actors = c < of_actor;
+    const Range range = is_actors ? actor : critic;
+    const auto number = static_cast<size_t>(is_actors ? c : c - of_actor);
+    const size_t begin = range.begin + number * kDescendChunk;
+    change_by(step, {begin, std::min(begin + kDescendChunk, range.end)},
+              is_actors ? actor_steps_ : critic_steps_, scale);
+  };
+  if (count > 2) return pool.for_each(count, change);
+  for (int c = 0; c < count; ++c) change(0, c);
+}
+
+void FusedPolicy::change_by(const GradientStep& step, Range some, uint64_t steps, double scale) {
   const Kernels& kernels = network_.kernels();
-  const auto t = static_cast<double>(steps);
-  const auto change_by_adam = [&](const Adam& adam, Range some) {
+  if (const auto* adam = std::get_if<Adam>(&step.rule)) {
+    const auto t = static_cast<double>(steps);
     kernels.adam({.params = network_.params(),
                   .gradient = gradient_.data(),
                   .m = m_.data(),
@@ -354,42 +373,26 @@ void FusedPolicy::descend(ThreadPool& pool, const GradientStep& step, Range rang
                   .begin = some.begin,
                   .end = some.end,
                   .scale = static_cast<float>(scale),
-                  .beta1 = static_cast<float>(adam.beta1),
-                  .beta2 = static_cast<float>(adam.beta2),
-                  .epsilon = static_cast<float>(adam.epsilon),
-                  .rest1 = static_cast<float>(1 - adam.beta1),
-                  .rest2 = static_cast<float>(1 - adam.beta2),
-                  .rate = static_cast<float>(step.lr / (1 - std::pow(adam.beta1, t))),
-                  .v_correction = static_cast<float>(1 / (1 - std::pow(adam.beta2, t)))});
-  };
-  const auto change_by_rmsprop = [&](const RmsProp& rule, Range some) {
-    kernels.rmsprop({.params = network_.params(),
-                     .gradient = gradient_.data(),
-                     .v = v_.data(),
-                     .begin = some.begin,
-                     .end = some.end,
-                     .scale = static_cast<float>(scale),
-                     .decay = static_cast<float>(rule.decay),
-                     .rest = static_cast<float>(1 - rule.decay),
-                     .epsilon = static_cast<float>(rule.epsilon),
-                     .rate = static_cast<float>(step.lr)});
-  };
-  const auto change = [&](int, int c) {
-    const size_t begin = range.begin + static_cast<size_t>(c) * kDescendChunk;
-    const Range some{begin, std::min(begin + kDescendChunk, range.end)};
-    if (const auto* adam = std::get_if<Adam>(&step.rule)) {
-      change_by_adam(*adam, some);
-    } else {
-      change_by_rmsprop(std::get<RmsProp>(step.rule), some);
-    }
-  };
-  const auto chunks =
-      static_cast<int>((range.end - range.begin + kDescendChunk - 1) / kDescendChunk);
-  if (chunks == 1) {
-    change(0, 0);
-  } else {
-    pool.for_each(chunks, change);
+                  .beta1 = static_cast<float>(adam->beta1),
+                  .beta2 = static_cast<float>(adam->beta2),
+                  .epsilon = static_cast<float>(adam->epsilon),
+                  .rest1 = static_cast<float>(1 - adam->beta1),
+                  .rest2 = static_cast<float>(1 - adam->beta2),
+                  .rate = static_cast<float>(step.lr / (1 - std::pow(adam->beta1, t))),
+                  .v_correction = static_cast<float>(1 / (1 - std::pow(adam->beta2, t)))});
+    return;
   }
+  const RmsProp& rule = std::get<RmsProp>(step.rule);
+  kernels.rmsprop({.params = network_.params(),
+                   .gradient = gradient_.data(),
+                   .v = v_.data(),
+                   .begin = some.begin,
+                   .end = some.end,
+                   .scale = static_cast<float>(scale),
+                   .decay = static_cast<float>(rule.decay),
+                   .rest = static_cast<float>(1 - rule.decay),
+                   .epsilon = static_cast<float>(rule.epsilon),
+                   .rate = static_cast<float>(step.lr)});
 }
 
 Tensors FusedPolicy::parameters() const {

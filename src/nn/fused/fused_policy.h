@@ -50,8 +50,9 @@ class FusedPolicy final : public Policy {
   void learn_twice(const LearnCall& call, const Objective& objective, float* work, double* sums);
   void add_up(ThreadPool& pool, std::span<const float* const> slots, Range range);
   [[noreturn]] void refuse_gradient(Range range) const;
-  void descend(ThreadPool& pool, const GradientStep& step, Range range, uint64_t steps,
-               double scale);
+  // `scale`: of the gradient; `steps`: taken with these parameters, this one included.
+  void descend(ThreadPool& pool, Nets nets, const GradientStep& step, double scale);
+  void change_by(const GradientStep& step, Range some, uint64_t steps, double scale);
 
   FusedNetwork network_;
   std::vector<std::unique_ptr<Floats>> slots_;  // by shard

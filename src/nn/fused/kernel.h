@@ -102,7 +102,7 @@ struct Kernels {
   double (*reduce)(const float* const* slots, int count, size_t begin, size_t end, float* target);
   void (*adam)(const AdamCall& call);
   void (*rmsprop)(const RmsPropCall& call);
-  void (*derive)(const Plan& plan, const float* params, float* derived);
+  void (*derive)(const Plan& plan, int piece, const float* params, float* derived);
   void (*exp)(const float* x, float* out, int count);
 };
 

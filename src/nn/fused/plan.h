@@ -143,6 +143,9 @@ struct Plan {
   size_t log_std = 0;
 
   bool has_torso() const { return conv_count + token_layer_count > 0; }
+  // Of the derived array, which can be made at the same time: layers, convolutions, token layers
+  // and heads, in this order.
+  int derived_pieces() const { return layer_count + conv_count + token_layer_count + 2; }
 
   size_t params = 0, actor_params = 0, derived = 0;
   // Offsets in work memory, in floats; work_floats: all of it.

@@ -42,33 +42,42 @@ void rmsprop(const RmsPropCall& call) {
   }
 }
 
-template <class Layers>
-void derive(const Plan& plan, const float* params, float* derived) {
+void derive(const Head& head, const float* params, float* derived) {
+  if (head.out <= kSmallHead) return;
+  const long width = padded(head.out);
+  for (long o = 0; o < head.out; ++o) {
+    for (long k = 0; k < head.in; ++k) {
+      derived[head.columns + static_cast<size_t>(k * width + o)] =
+          params[head.weight + static_cast<size_t>(o * head.in + k)];
+    }
+  }
+}
+
+// Whether nothing that learns lies below a layer.
+bool is_lowest(const Plan& plan, int layer) {
+  if (plan.has_torso()) return false;
   for (int b = 0; b < plan.branch_count; ++b) {
-    const Branch& branch = plan.branches[b];
-    for (int l = 0; l < branch.layers; ++l) {
-      const bool backwards = l > 0 || plan.has_torso();
-      Layers::derive(plan.layers[branch.first_layer + l], backwards, params, derived);
-    }
+    if (plan.branches[b].first_layer == layer) return true;
   }
-  for (int c = 0; c < plan.conv_count; ++c) {
-    Layers::Convolutions::derive(plan.convs[c], c > 0, params, derived);
+  return false;
+}
+
+template <class Layers>
+void derive(const Plan& plan, int piece, const float* params, float* derived) {
+  if (piece < plan.layer_count) {
+    return Layers::derive(plan.layers[piece], !is_lowest(plan, piece), params, derived);
   }
-  for (int i = 0; i < plan.token_layer_count; ++i) {
-    const TokenLayer& layer = plan.token_layers[i];
+  piece -= plan.layer_count;
+  if (piece < plan.conv_count) {
+    return Layers::Convolutions::derive(plan.convs[piece], piece > 0, params, derived);
+  }
+  piece -= plan.conv_count;
+  if (piece < plan.token_layer_count) {
+    const TokenLayer& layer = plan.token_layers[piece];
     if (layer.kind == TokenLayer::Kind::kLinear) TokenLinear::derive(layer, params, derived);
+    return;
   }
-  for (int i = 0; i < 2; ++i) {
-    const Head& head = plan.heads[i];
-    if (head.out <= kSmallHead) continue;
-    const long width = padded(head.out);
-    for (long o = 0; o < head.out; ++o) {
-      for (long k = 0; k < head.in; ++k) {
-        derived[head.columns + static_cast<size_t>(k * width + o)] =
-            params[head.weight + static_cast<size_t>(o * head.in + k)];
-      }
-    }
-  }
+  derive(plan.heads[piece - plan.token_layer_count], params, derived);
 }
 
 void exp_all(const float* x, float* out, int count) {
