@@ -1,7 +1,7 @@
 // A bell is how one side tells another, in the same or another process, that something changed.
 //
 // The waiter notes how often the bell has rung, looks whether what it waits for is already there,
-// and if not waits for the next ring: first spinning for up to 0.1 ms, if that has paid off lately,
+// and if not waits for the next ring: first spinning for up to 0.5 ms, if that has paid off lately,
 // then asleep in the kernel (futex). Nobody burns a core while idle, and a ring costs a system call
 // only when somebody sleeps.
 //
@@ -37,8 +37,8 @@ class Patience {
   }
 
  private:
-  static constexpr uint64_t kShortNs = 300, kLongNs = 100'000;
-  static constexpr uint64_t kTryNs = 50'000, kMostNs = 200'000;
+  static constexpr uint64_t kShortNs = 300, kLongNs = 500'000;
+  static constexpr uint64_t kTryNs = 50'000, kMostNs = 1'000'000;
   static constexpr uint64_t kRewardNs = 5'000, kSavingNs = 500;
   uint64_t credit_ns_ = kMostNs, spin_ns_ = 0;
 };

@@ -43,6 +43,17 @@ std::vector<Case> small_cases() {
   return all;
 }
 
+std::vector<Case> wide_cases() {
+  std::vector<Case> all;
+  all.push_back({"wide, masked, epsilon",
+                 network(200, {160, 128}, Activation::kTanh, false, ActionSpace::discrete(33)),
+                 0.1F});
+  all.back().spec.has_mask = true;
+  all.push_back({"wide, relu, shared", network(280, {256, 80}, Activation::kRelu, true,
+                                               ActionSpace::multi_discrete({5, 4}))});
+  return all;
+}
+
 std::string describe(const NetworkSpec& spec, float epsilon) {
   std::string text = std::to_string(spec.inputs) + " inputs";
   if (spec.obs_type == ObsType::kUint8) text += " of bytes";

@@ -33,6 +33,8 @@ NetworkSpec network(int inputs, std::vector<int> hidden, Activation activation, 
 
 // Small ones, one or two for everything a network can be asked for.
 std::vector<Case> small_cases();
+// Whose minibatches are learnt from in another way if they have few rows.
+std::vector<Case> wide_cases();
 
 std::string describe(const NetworkSpec& spec, float epsilon);
 

@@ -74,6 +74,14 @@ float* const* FusedNetwork::tile_works(int thread, int tiles) {
   return works.all.data();
 }
 
+float* FusedNetwork::common_work(int tiles) {
+  const size_t floats = static_cast<size_t>(tiles) * plan().work_floats;
+  if (common_work_ == nullptr || common_work_->count() < floats) {
+    common_work_ = std::make_unique<Floats>(floats);
+  }
+  return common_work_->data();
+}
+
 void FusedNetwork::derive() {
   for (int piece = 0; piece < plan().derived_pieces(); ++piece) {
     kernels_.derive(plan(), piece, params_.data(), derived_.data());

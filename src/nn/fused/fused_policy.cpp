@@ -14,19 +14,21 @@
 namespace flotilla::fused {
 namespace {
 
-// A shard is about this many rows, and there are at most this many: more would cost more to sum
-// than they bring.
+// A shard is about this many rows, and there are at most this many: enough for a thread that is
+// slower than others to leave some of its own to them, and few enough to be summed quickly.
 constexpr size_t kShardRows = 64;
-constexpr int kMaxShards = 16;
-// Of networks with so many parameters: gradients that are summed would fill the memory otherwise.
-constexpr size_t kManyParams = size_t{1} << 19;
-constexpr int kMaxLargeShards = 8;
+constexpr int kMaxShards = 64;
+// Numbers in the gradients of all shards, at most; but so many shards are always allowed.
+constexpr size_t kSlotFloats = size_t{1} << 23;
+constexpr size_t kFewShards = 8;
+// So few rows of a wide network are learnt from as body/wide.h says.
+constexpr size_t kFewRows = 512;
 // Neighbouring shards that are summed by whoever finishes the last of them, while their gradients
 // are in that core's cache; only the sums of bundles travel between cores. Where there is only one
 // bundle, all threads sum its shards.
 constexpr int kBundle = 4;
 // Parameters that are summed, and that are changed, by one thread at a time.
-constexpr size_t kChunk = 1024, kDescendChunk = 16384;
+constexpr size_t kChunk = 512, kDescendChunk = 16384;
 // Work memory of the tiles of a thread that wait for the loss of sequences, in floats.
 constexpr size_t kTogetherFloats = size_t{1} << 24;
 // Beyond these limits a library of matrix products is as fast.
@@ -35,8 +37,8 @@ constexpr int kMaxWidth = 256, kMaxOutputs = 256, kMaxInputs = 4096, kMaxBoxDims
 constexpr int kMaxWidthOfTorso = 1024;
 
 int shard_count(size_t rows, size_t params) {
-  const int most = params < kManyParams ? kMaxShards : kMaxLargeShards;
-  return std::clamp(static_cast<int>((rows + kShardRows / 2) / kShardRows), 1, most);
+  const size_t most = std::clamp<size_t>(kSlotFloats / params, kFewShards, kMaxShards);
+  return static_cast<int>(std::clamp<size_t>((rows + kShardRows / 2) / kShardRows, 1, most));
 }
 bool are_bundled(int shards) { return shards > kBundle; }
 
@@ -63,6 +65,19 @@ static_assert(kTile <= Objective::kMaxRows);
 void ask(void* context, const LossRows& rows) {
   const auto& loss = *static_cast<const AskedLoss*>(context);
   loss.objective->differentiate(rows_of(rows), loss.sums);
+}
+
+// The loss of kLossRows at a time, with sums of their own.
+struct GroupLoss {
+  const Objective* objective;
+  const int32_t* first;  // of all rows
+  std::array<LossSums, kFewRows / kLossRows>* sums;
+};
+
+void ask_group(void* context, const LossRows& rows) {
+  const auto& loss = *static_cast<const GroupLoss*>(context);
+  const auto group = static_cast<size_t>(rows.sample - loss.first) / kLossRows;
+  loss.objective->differentiate(rows_of(rows), (*loss.sums)[group].of);
 }
 
 ChosenRows some_of(const ChosenRows& rows, int first, int count) {
@@ -238,6 +253,36 @@ void FusedPolicy::learn_twice(const LearnCall& call, const Objective& objective,
   network_.kernels().learn(network_.view(), with_loss, work);
 }
 
+// Tiles are as large as leaves one to every thread.
+LossSums FusedPolicy::gradient_of_few(ThreadPool& pool, const LearnCall& call,
+                                      const Objective& objective) {
+  const Plan& plan = network_.plan();
+  const int rows = call.rows.count, threads = pool.threads();
+  const int some =
+      std::clamp(padded((rows + threads - 1) / threads, kLossRows), kLossRows, plan.tile);
+  const int tiles = (rows + some - 1) / some;
+  float* work = network_.common_work(tiles);
+  std::array<LossSums, kFewRows / kLossRows> sums{};
+  GroupLoss loss{&objective, call.rows.sample, &sums};
+  pool.for_each(tiles, [&](int, int t) {
+    LearnCall tile = call;
+    tile.rows = some_of(call.rows, t * some, std::min(some, rows - t * some));
+    tile.loss = ask_group;
+    tile.context = &loss;
+    network_.kernels().propagate(network_.view(), tile,
+                                 work + static_cast<size_t>(t) * plan.work_floats);
+  });
+  const WideTiles all{.work = work, .rows = rows, .some = some, .next = plan.work_floats};
+  pool.for_each(plan.gradient_pieces(), [&](int, int piece) {
+    network_.kernels().collect(network_.view(), call, all, piece);
+  });
+  LossSums result;
+  for (const LossSums& group : sums) {
+    for (int i = 0; i < Objective::kSums; ++i) result.of[i] += group.of[i];
+  }
+  return result;
+}
+
 LossSums FusedPolicy::gradient(ThreadPool& pool, const Samples& samples,
                                std::span<const int32_t> chosen, Nets nets,
                                const Objective& objective) {
@@ -246,6 +291,15 @@ LossSums FusedPolicy::gradient(ThreadPool& pool, const Samples& samples,
   require_whole(chosen, objective);
   const Range range = range_of(nets);
   const int length = objective.sequence();
+  if (network_.plan().wide && chosen.size() <= kFewRows && length == 1) {
+    const LearnCall call{.rows = chosen_rows(samples, chosen),
+                         .actor = nets != Nets::kCritic,
+                         .critic = nets != Nets::kActor,
+                         .gradient = gradient_.data()};
+    const LossSums sums = gradient_of_few(pool, call, objective);
+    measure_gradient(pool, range);
+    return sums;
+  }
   const int sequences = static_cast<int>(chosen.size()) / length;
   const int shards = std::min(shard_count(chosen.size(), network_.plan().params), sequences);
   network_.make_work(pool.threads());
@@ -280,8 +334,7 @@ LossSums FusedPolicy::gradient(ThreadPool& pool, const Samples& samples,
     }
   });
 
-  static_assert(kMaxShards / kBundle <= kBundle);
-  std::array<const float*, kBundle> bundles;  // or shards
+  std::array<const float*, std::max(kMaxShards / kBundle, kBundle)> bundles;  // or shards
   size_t count = 0;
   for (int s = 0; s < shards; s += are_bundled(shards) ? kBundle : 1) {
     bundles[count++] = slot_data_[static_cast<size_t>(s)];
@@ -310,6 +363,11 @@ void FusedPolicy::add_up(ThreadPool& pool, std::span<const float* const> slots, 
   handed_out_ = false;
 }
 
+void FusedPolicy::measure_gradient(ThreadPool& pool, Range range) {
+  const std::array<const float*, 1> itself = {gradient_.data()};
+  add_up(pool, itself, range);
+}
+
 GradientView FusedPolicy::gradient_view() {
   handed_out_ = true;
   return {.data = gradient_.data(), .count = gradient_.count(), .memory = Memory::kHost};
@@ -317,10 +375,7 @@ GradientView FusedPolicy::gradient_view() {
 
 double FusedPolicy::apply(ThreadPool& pool, Nets nets, const GradientStep& step) {
   const Range range = range_of(nets);
-  if (handed_out_) {
-    const std::array<const float*, 1> itself = {gradient_.data()};
-    add_up(pool, itself, range);
-  }
+  if (handed_out_) measure_gradient(pool, range);
   const double norm = std::sqrt(squared_norm_);
   if (!std::isfinite(norm)) refuse_gradient(range);
   const bool clip = step.max_grad_norm > 0 && norm > step.max_grad_norm;

@@ -1,8 +1,9 @@
 // The policy on the fused kernels: MLP actor-critics on the CPU.
 //
-// gradient() cuts a minibatch into shards whose number depends on its size alone, every shard adds
-// up its gradient in a slot of its own, and the slots are summed in a fixed tree: the result is the
-// same for any number of threads.
+// gradient() cuts a minibatch into shards whose number depends on its size and the network's alone,
+// every shard adds up its gradient in a slot of its own, and the slots are summed in a fixed tree;
+// few rows of a wide network are added up in their order. The result is the same for any number of
+// threads.
 #pragma once
 
 #include <memory>
@@ -45,10 +46,12 @@ class FusedPolicy final : public Policy {
 
   Range range_of(Nets nets) const;
   void make_slots(int count);
+  LossSums gradient_of_few(ThreadPool& pool, const LearnCall& call, const Objective& objective);
   void learn_rows(const LearnCall& call, const Objective& objective, float* work, double* sums);
   void learn_sequences(const LearnCall& call, const Objective& objective, int thread, double* sums);
   void learn_twice(const LearnCall& call, const Objective& objective, float* work, double* sums);
   void add_up(ThreadPool& pool, std::span<const float* const> slots, Range range);
+  void measure_gradient(ThreadPool& pool, Range range);
   [[noreturn]] void refuse_gradient(Range range) const;
   // `scale`: of the gradient; `steps`: taken with these parameters, this one included.
   void descend(ThreadPool& pool, Nets nets, const GradientStep& step, double scale);

@@ -67,6 +67,14 @@ struct SequenceRoom {
   float *d_logprob = nullptr, *d_entropy = nullptr, *d_value = nullptr;
 };
 
+// Tiles of a wide network's rows: all have `some` rows but the last, and work memory `next` from
+// one to the next.
+struct WideTiles {
+  const float* work = nullptr;
+  int rows = 0, some = 0;
+  size_t next = 0;
+};
+
 struct AdamCall {
   float* params = nullptr;
   const float* gradient = nullptr;
@@ -98,6 +106,11 @@ struct Kernels {
   void (*learn)(const Network& network, const LearnCall& call, float* work);
   // The loss is asked once, of all rows.
   void (*learn_together)(const Network& network, const LearnCall& call, const SequenceRoom& room);
+  // Of wide networks, null where there are none: one tile goes through the network and back, and
+  // leaves the gradients of layers in its work memory; from those of all tiles comes a piece of the
+  // gradient, which is put in place of what was there.
+  void (*propagate)(const Network& network, const LearnCall& call, float* work);
+  void (*collect)(const Network& network, const LearnCall& call, const WideTiles& tiles, int piece);
   // target = sum of the slots, in their order, over [begin, end); returns the sum of squares.
   double (*reduce)(const float* const* slots, int count, size_t begin, size_t end, float* target);
   void (*adam)(const AdamCall& call);

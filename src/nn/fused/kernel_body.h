@@ -14,6 +14,7 @@
 #include "flotilla/nn/fused/body/gaussian.h"
 #include "flotilla/nn/fused/body/act.h"
 #include "flotilla/nn/fused/body/learn.h"
+#include "flotilla/nn/fused/body/wide.h"
 #include "flotilla/nn/fused/body/optimise.h"
 // clang-format on
 
@@ -25,6 +26,8 @@ constexpr Kernels kernels_of(const char* name) {
           .evaluate = evaluate<Layers>,
           .learn = learn<Layers>,
           .learn_together = learn_together<Layers>,
+          .propagate = Layers::kMayBeWide ? propagate<Layers> : nullptr,
+          .collect = Layers::kMayBeWide ? collect : nullptr,
           .reduce = reduce,
           .adam = adam,
           .rmsprop = rmsprop,

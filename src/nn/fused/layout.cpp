@@ -10,6 +10,8 @@ namespace {
 
 // A tile keeps about this many numbers of its observations for the way back: what is more only
 // leaves the caches.
+// Of a network whose minibatches can be learnt from as body/wide.h does.
+constexpr size_t kWideParams = size_t{1} << 16;
 constexpr size_t kKeptFloats = size_t{1} << 20;
 // Added to rows of many features, which would all begin in the same few lines of a cache.
 constexpr int kSkew = kPad;
@@ -287,6 +289,11 @@ void Layout::place_work(const NetworkSpec& spec) {
   for (const int width : spec.hidden) widest = std::max(widest, padded(width, pad_));
   plan_.work_x = rows_of(plan_.input_stride);
   for (Layer& layer : layers_) layer.work = rows_of(layer.out);
+  plan_.wide = plan_.params >= kWideParams && spec.torso == Torso::kNone &&
+               spec.precision == Precision::kFp32 && !spec.action.is_box();
+  if (plan_.wide) {
+    for (Layer& layer : layers_) layer.gradient = rows_of(layer.out);
+  }
   plan_.work_d0 = rows_of(widest);
   plan_.work_d1 = rows_of(widest);
   plan_.work_rows = rows_of(spec.outputs());

@@ -20,6 +20,8 @@ constexpr int kBf16Pad = 32;     // with bf16: of this, the inputs of a tile
 constexpr int kTile = 64;        // rows that go through the network together, at most
 constexpr int kMostTokens = 64;  // of a kind in an observation
 constexpr int kSmallHead = 8;    // up to this many outputs, a head is a few dot products
+constexpr int kLossRows = 16;    // whose loss is asked together in wide networks
+constexpr int kPieceRows = 32;   // of a wide network's matrix, whose gradient is found together
 
 constexpr int padded(int width, int unit = kPad) { return (width + unit - 1) / unit * unit; }
 
@@ -92,6 +94,9 @@ struct Layer {
   size_t packed = 0;      // in the derived array: what forward reads in place of `weight`
   size_t transposed = 0;  // there too; unused where nothing learns from the gradient of inputs
   size_t work = 0;        // of the activations, in a thread's work memory
+  size_t gradient = 0;    // of wide networks: theirs, likewise
+
+  int pieces() const { return (in + kPieceRows - 1) / kPieceRows; }
 };
 
 struct Head {
@@ -116,6 +121,7 @@ struct Plan {
   int tile = kTile;      // rows that go through the network together; with a torso maybe fewer
   bool bytes = false;    // observations are uint8
   bool relu = false;
+  bool wide = false;  // it can learn as body/wide.h does
   bool normalise = false;
   float obs_clip = 0;
 
@@ -146,6 +152,12 @@ struct Plan {
   // Of the derived array, which can be made at the same time: layers, convolutions, token layers
   // and heads, in this order.
   int derived_pieces() const { return layer_count + conv_count + token_layer_count + 2; }
+  // Of a wide network's gradient: rows of its matrices, and heads.
+  int gradient_pieces() const {
+    int pieces = 2;
+    for (int l = 0; l < layer_count; ++l) pieces += layers[l].pieces();
+    return pieces;
+  }
 
   size_t params = 0, actor_params = 0, derived = 0;
   // Offsets in work memory, in floats; work_floats: all of it.

@@ -189,7 +189,7 @@ TEST(Bell, AWaiterUsesNoCpu) {
 TEST(Patience, SpinsLongOnlyWhileItPays) {
   Patience patience;
   const uint64_t long_ns = patience.spin_ns();
-  EXPECT_EQ(long_ns, 100'000u);
+  EXPECT_EQ(long_ns, 500'000u);
   patience.learn(false);
   EXPECT_EQ(patience.spin_ns(), long_ns) << "one failure is not a habit";
   patience.learn(false);
@@ -204,7 +204,7 @@ TEST(Patience, SpinsLongOnlyWhileItPays) {
   }
   EXPECT_GE(long_tries, 5) << "it tries again now and then";
   EXPECT_LE(lost_ns, 1000 * 500u) << "and loses half a microsecond per wait over all";
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 120; ++i) {
     patience.spin_ns();
     patience.learn(true);
   }

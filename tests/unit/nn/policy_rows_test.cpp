@@ -131,7 +131,9 @@ TEST_P(PolicyRowsTest, PartsMayActAtOnce) {
 // One shard, several, and as many as there may be; with more threads than parts that act.
 TEST_P(PolicyRowsTest, TheNumberOfThreadsChangesNothing) {
   Rng rng(3, stream_of(Purpose::kTest, 0));
-  for (const Case& c : cases()) {
+  std::vector<Case> all = cases();
+  for (Case& c : wide_cases()) all.push_back(std::move(c));
+  for (const Case& c : all) {
     SCOPED_TRACE(c.name);
     const auto start = make(c.spec);
     Rollout rollout(c.spec, 2500, c.epsilon, 4);
@@ -140,12 +142,12 @@ TEST_P(PolicyRowsTest, TheNumberOfThreadsChangesNothing) {
     shuffle(chosen, rng);
     std::string parameters, optimiser;
     double grad_norm = 0;
-    for (const int threads : {1, 3, 2, 5}) {
+    for (const int threads : {1, 3, 2, 5, 16}) {
       if (kSanitized && threads != 1 && threads != 3) continue;
       const auto policy = make(c.spec);
       ThreadPool pool(threads);
       LearnResult result;
-      for (const size_t rows : {size_t{90}, size_t{700}, size_t{2500}}) {
+      for (const size_t rows : {size_t{90}, size_t{503}, size_t{700}, size_t{2500}}) {
         if (kSanitized && rows == 2500) continue;
         result = learn(*policy, pool, rollout.samples(), std::span(chosen).first(rows), Nets::kBoth,
                        Mixture(rows), GradientStep());

@@ -106,7 +106,9 @@ constexpr double kBackward = 2e-5, kLeastSlope = 0.02;
 
 TEST_P(PolicyTest, LearnsTheGradientOfItsTwin) {
   ThreadPool pool(1);
-  for (const Case& c : random_cases(32)) {
+  std::vector<Case> cases = random_cases(32);
+  for (Case& c : wide_cases()) cases.push_back(std::move(c));
+  for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
     const Expected& expected = expected_gradient(c);
     const auto policy = make(c.spec);
@@ -153,12 +155,15 @@ TEST_P(PolicyTest, StepsAsAdamDoes) {
 
 TEST_P(PolicyTest, LearnsOneNetAlone) {
   ThreadPool pool(1);
-  for (const Case& c : small_cases()) {
+  std::vector<Case> cases = small_cases();
+  for (Case& c : wide_cases()) cases.push_back(std::move(c));
+  for (const Case& c : cases) {
     if (c.spec.shared) continue;
+    const int rows = c.spec.inputs < 100 ? 700 : 300;
     for (const Nets nets : {Nets::kBoth, Nets::kActor, Nets::kCritic}) {
       SCOPED_TRACE(c.name + ", nets " + std::to_string(static_cast<int>(nets)));
       const auto policy = make(c.spec);
-      Rollout rollout(c.spec, 700, c.epsilon, 4);
+      Rollout rollout(c.spec, rows, c.epsilon, 4);
       rollout.act(*policy);
       const Mixture objective(rollout.size());
       learn(*policy, pool, rollout.samples(), rollout.chosen(), Nets::kBoth, objective, plain());
@@ -171,7 +176,7 @@ TEST_P(PolicyTest, LearnsOneNetAlone) {
           twin.gradient(rollout.samples(), rollout.chosen(), nets, objective, sums);
       expect_near(policy->optimiser(), "m.", gradient, kBackward, kLeastSlope);
       for (int k = 0; k < Objective::kSums; ++k) {
-        EXPECT_NEAR(result.sums[k], sums[k], forward_tolerance(sums[k] / 700) * 700) << k;
+        EXPECT_NEAR(result.sums[k], sums[k], forward_tolerance(sums[k] / rows) * rows) << k;
       }
       for (const Tensor& tensor : policy->parameters()) {
         const bool trained = SlowPolicy::trains(nets, tensor.name);

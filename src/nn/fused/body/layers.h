@@ -61,6 +61,7 @@ struct Bf16Convolutions;
 struct Fp32Layers {
   typedef Packed<kPad> Matrix;
   typedef Fp32Convolutions Convolutions;
+  static constexpr bool kMayBeWide = true;
 
   static FLOTILLA_INLINE void begin() {}
   static FLOTILLA_INLINE void end() {}
@@ -145,6 +146,7 @@ struct Bf16Layers : LeftFactors<Products> {
   using typename LeftFactors<Products>::In;
   using LeftFactors<Products>::rounded, LeftFactors<Products>::turned;
   typedef Bf16Convolutions<Products> Convolutions;
+  static constexpr bool kMayBeWide = false;
   static_assert(kTile % kBf16Pad == 0 && kBf16Pad % Products::kInputUnit == 0 &&
                 kBf16Pad % Products::kOutputUnit == 0 && kLanes % Products::kRowsAtOnce == 0);
 

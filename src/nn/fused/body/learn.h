@@ -55,22 +55,31 @@ void see_tile(Tile& tile, const LearnCall& call, int first, TileLoss& loss) {
   heads(tile, call, loss, nullptr, nullptr);
 }
 
-// Backwards from what the loss says: of values in tile.dout(1).
-template <class Layers>
-void learn_tile(Tile& tile, const LearnCall& call, TileLoss& loss) {
-  const Plan& plan = tile.plan;
+// What the loss says to the outputs of heads: of values it is in tile.dout(1).
+void take_loss(const Tile& tile, const LearnCall& call, TileLoss& loss) {
   float* d_value = tile.dout(1);
   for (int r = tile.rows; r < tile.padded_rows; ++r) {
     loss.d_logprob[r] = loss.d_entropy[r] = d_value[r] = 0;
   }
   heads(tile, call, loss, loss.d_logprob, loss.d_entropy);
+}
+
+bool is_trained(const Branch& branch, const LearnCall& call) {
+  return branch.first_head == 0 ? call.actor : call.critic;
+}
+
+// Backwards from what the loss says.
+template <class Layers>
+void learn_tile(Tile& tile, const LearnCall& call, TileLoss& loss) {
+  const Plan& plan = tile.plan;
+  take_loss(tile, call, loss);
   if (plan.has_torso()) {
     __builtin_memset(tile.work + plan.work_dx, 0,
                      static_cast<size_t>(tile.padded_rows * plan.input_stride) * sizeof(float));
   }
   for (int b = 0; b < plan.branch_count; ++b) {
     const Branch& branch = plan.branches[b];
-    if (branch.first_head == 0 ? !call.actor : !call.critic) continue;
+    if (!is_trained(branch, call)) continue;
     if (plan.relu) {
       branch_backward<Layers, true>(tile, branch, call.gradient);
     } else {

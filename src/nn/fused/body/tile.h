@@ -254,6 +254,27 @@ void forward(const Tile& tile, bool actor, bool critic) {
   }
 }
 
+// The gradient of what the heads of a branch read.
+template <bool kRelu>
+void heads_backward(const Tile& tile, const Branch& branch, float* d) {
+  const float* top = tile.input(branch, branch.layers);
+  for (int i = branch.first_head; i < branch.first_head + branch.heads; ++i) {
+    const Head& head = tile.plan.heads[i];
+    const auto spread = [&](const auto& start, const auto& end) {
+      product<kPad>(tile.padded_rows, head.in, head.out, Left{tile.dout(i), 1, kTile},
+                    {tile.net.params + head.weight, head.in}, start, end);
+    };
+    const auto slopes = into_slopes<kRelu>(top, d, head.in);
+    if (branch.heads == 1) {
+      spread(FromZero(), slopes);
+    } else if (i == branch.first_head) {
+      spread(FromZero(), into(d, head.in));
+    } else {
+      spread(from(d, head.in), slopes);
+    }
+  }
+}
+
 template <class Layers, bool kRelu>
 void branch_backward(const Tile& tile, const Branch& branch, float* gradient) {
   const Plan& plan = tile.plan;
@@ -274,20 +295,8 @@ void branch_backward(const Tile& tile, const Branch& branch, float* gradient) {
       for (int lane = 0; lane < kLanes; ++lane) total += sum[lane];
       gradient[head.bias + o] += total;
     }
-    if (branch.layers == 0) continue;
-    const auto spread = [&](const auto& start, const auto& end) {
-      product<kPad>(rows, head.in, head.out, Left{dout, 1, kTile},
-                    {tile.net.params + head.weight, head.in}, start, end);
-    };
-    const auto slopes = into_slopes<kRelu>(top, d, head.in);
-    if (branch.heads == 1) {
-      spread(FromZero(), slopes);
-    } else if (i == branch.first_head) {
-      spread(FromZero(), into(d, head.in));
-    } else {
-      spread(from(d, head.in), slopes);
-    }
   }
+  if (branch.layers > 0) heads_backward<kRelu>(tile, branch, d);
   for (int l = branch.layers - 1; l >= 0; --l) {
     const Layer& layer = plan.layers[branch.first_layer + l];
     Layers::add_gradient(tile.net, layer, tile.input(branch, l), tile.input_row(branch, l), d, rows,
