@@ -26,6 +26,8 @@ struct Algorithm {
   // In how many blocks it looks at the envs of a run, which several processes can share out. Empty:
   // in one, so that one process trains.
   std::function<int(const Config& section)> blocks = {};
+  // Of how many rows of a batch a gradient is taken. Empty: of all.
+  std::function<int64_t(const Config& section, int64_t rows)> minibatch = {};
   // Throws Error(kUsage), which names the key, for settings that contradict each other, the
   // network, or batches of so many rows.
   std::function<void(const Config& section, int64_t rows, const NetworkSpec& network)> validate;

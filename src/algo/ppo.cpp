@@ -380,6 +380,10 @@ Algorithm algorithm_of(const char* name, const char* summary, const char* faster
       .allows_lag = returns == Returns::kVtrace,
       .blocks =
           [returns](const Config& section) { return PpoOptions::from(section, returns).blocks; },
+      .minibatch =
+          [returns](const Config& section, int64_t rows) {
+            return PpoOptions::from(section, returns).rows_of_block(rows);
+          },
       .validate =
           [returns](const Config& section, int64_t rows, const NetworkSpec& network) {
             PpoOptions::from(section, returns).validate(rows, network);

@@ -50,6 +50,8 @@ struct PpoOptions {
   // Of "ppo", whose key says which returns; or of "appo", with kVtrace.
   static Schema schema(Returns returns = Returns::kGae);
   static PpoOptions from(const Config& section, Returns returns = Returns::kGae);
+  // That a gradient is taken of at once, of batches of so many.
+  int64_t rows_of_block(int64_t batch) const;
   // Throws Error(kUsage) for sizes that contradict each other. `batch`: rows of a rollout.
   void validate(int64_t batch, const NetworkSpec& network) const;
 };

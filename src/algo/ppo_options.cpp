@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "flotilla/algo/ppo.h"
 #include "flotilla/core/error.h"
 
@@ -109,6 +111,11 @@ PpoOptions PpoOptions::from(const Config& section, Returns returns) {
   o.policy_epochs = integer("policy_epochs");
   o.value_lr = number("value_learning_rate");
   return o;
+}
+
+int64_t PpoOptions::rows_of_block(int64_t batch) const {
+  const int64_t rows = minibatch_size > 0 ? minibatch_size : batch / minibatches;
+  return std::max<int64_t>(rows / blocks, 1);
 }
 
 void PpoOptions::validate(int64_t batch, const NetworkSpec& network) const {

@@ -64,6 +64,7 @@ void measure(const RunConfig& run, double seconds, bool json) {
                  {"backend", shape.backend},
                  {"num_envs", shape.num_envs},
                  {"threads", shape.threads},
+                 {"learner_threads", shape.learner_threads},
                  {"workers", shape.workers},
                  {"steps", steps},
                  {"wall_s", wall},

@@ -12,10 +12,15 @@ void SchemaFlags::add_to(Command& command,
     for (const auto& [name, alias] : aliases) {
       if (name == key.name) names += "," + alias;
     }
-    command.option(
-        names,
-        [this, name = key.name](const std::string& value) { given_.emplace_back(name, value); },
-        key.help + " (" + summary(key) + ")");
+    const auto take = [this, name = key.name](const std::string& value) {
+      given_.emplace_back(name, value);
+    };
+    if (std::holds_alternative<bool>(key.default_value)) {
+      command.flag(
+          names, [take] { take("true"); }, key.help);
+    } else {
+      command.option(names, take, key.help + " (" + summary(key) + ")");
+    }
   }
 }
 

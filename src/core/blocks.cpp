@@ -6,6 +6,9 @@
 namespace flotilla {
 namespace {
 
+// Up to so many bytes of all ranks together are exchanged sooner than a ring has gone round twice.
+constexpr size_t kGatheredBytes = size_t{1} << 20;
+
 template <class T>
 void add(std::span<T> sum, const T* numbers) {
   for (size_t i = 0; i < sum.size(); ++i) sum[i] += numbers[i];
@@ -85,9 +88,22 @@ void Blocks::add_up_fast(std::span<const float> gradients, std::span<const doubl
   // The few sums as floats, too: one message takes half of the time of two.
   std::vector<float> message(gradient.begin(), gradient.end());
   for (const double x : sum) message.push_back(static_cast<float>(x));
-  collective_->all_reduce(message);
+  reduce(message);
   std::copy_n(message.begin(), gradient.size(), gradient.begin());
   std::copy_n(message.end() - static_cast<ptrdiff_t>(sum.size()), sum.size(), sum.begin());
+}
+
+// The sum of what all ranks have, for each of them.
+void Blocks::reduce(std::span<float> message) {
+  const auto ranks = static_cast<size_t>(collective_->size());
+  const size_t bytes = message.size_bytes();
+  if (ranks * bytes > kGatheredBytes) return collective_->all_reduce(message);
+  received_.resize(ranks * bytes);
+  collective_->all_gather(std::as_bytes(message), received_);
+  std::ranges::fill(message, 0.0F);
+  for (size_t r = 0; r < ranks; ++r) {
+    add(message, reinterpret_cast<const float*>(received_.data() + r * bytes));
+  }
 }
 
 }  // namespace flotilla

@@ -50,6 +50,7 @@ class Blocks {
                       std::span<float> gradient, std::span<double> sum);
   void add_up_fast(std::span<const float> gradients, std::span<const double> sums,
                    std::span<float> gradient, std::span<double> sum);
+  void reduce(std::span<float> message);
   // Calls visit(bytes) for each block, in their order. REQUIRES: sent_ holds the own ones.
   template <class Visit>
   void for_gathered(size_t block_bytes, const Visit& visit) const;

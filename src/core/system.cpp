@@ -115,10 +115,23 @@ std::string arm_model(const std::string& designer, const std::string& part) {
 
 }  // namespace
 
-int cpu_count() {
+std::vector<int> own_cpus() {
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return {0};
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+int cpu_count() { return static_cast<int>(own_cpus().size()); }
+
+void stay_on(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  sched_setaffinity(0, sizeof(set), &set);
 }
 
 std::string cpu_model() {

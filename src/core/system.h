@@ -3,13 +3,16 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace flotilla {
 
-int cpu_count();             // CPUs this process may use
-std::string cpu_model();     // "Intel(R) Xeon(R) Processor"
-std::string gpu_model();     // of the first NVIDIA GPU, or ""
-std::string cpu_features();  // "avx2 avx512f ...": the vector instructions it has
+std::vector<int> own_cpus();  // that this process may use
+int cpu_count();              // of them
+void stay_on(int cpu);        // from now on this thread runs nowhere else
+std::string cpu_model();      // "Intel(R) Xeon(R) Processor"
+std::string gpu_model();      // of the first NVIDIA GPU, or ""
+std::string cpu_features();   // "avx2 avx512f ...": the vector instructions it has
 
 // What this program was called as, for commands that a message offers; "flotilla" where nobody has
 // said. To be said before threads start.

@@ -7,6 +7,7 @@
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/refusal.h"
+#include "flotilla/core/system.h"
 
 namespace flotilla {
 
@@ -18,11 +19,19 @@ Span part_of(Span whole, int part, int parts, int align) {
   return {static_cast<int>(edge(part)), static_cast<int>(edge(part + 1))};
 }
 
-ThreadPool::ThreadPool(int threads) : claims_(static_cast<size_t>(threads)) {
+ThreadPool::ThreadPool(int threads, bool pinned) : claims_(static_cast<size_t>(threads)) {
   for (Slot& slot : slots_) slot.thrown.resize(static_cast<size_t>(threads));
+  const std::vector<int> cpus = own_cpus();
+  pinned = pinned && cpus.size() >= static_cast<size_t>(threads);
   team_.reserve(static_cast<size_t>(threads - 1));
   try {
-    for (int part = 1; part < threads; ++part) team_.emplace_back([this, part] { work(part); });
+    for (int part = 1; part < threads; ++part) {
+      const int cpu = pinned ? cpus[static_cast<size_t>(part)] : -1;
+      team_.emplace_back([this, part, cpu] {
+        if (cpu >= 0) stay_on(cpu);
+        work(part);
+      });
+    }
   } catch (const std::system_error& error) {
     stop();
     throw Error(ErrorCode::kInternal, "cannot start " + std::to_string(threads) +

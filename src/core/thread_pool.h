@@ -37,7 +37,8 @@ class ThreadPool {
   using Job = void (*)(void* context, int part);
   static constexpr int kMaxStarted = 4;
 
-  explicit ThreadPool(int threads);
+  // `pinned`: every thread but the caller stays on a CPU of its own, where there are as many.
+  explicit ThreadPool(int threads, bool pinned = false);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

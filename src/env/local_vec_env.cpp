@@ -28,7 +28,7 @@ int envs_in_piece(int envs, int threads) {
 LocalVecEnv::LocalVecEnv(const EnvType& type, const Config& config, const VecOptions& options,
                          const ArenaLayout& layout)
     : SlotVecEnv(type, config, options),
-      pool_(options.backend == Backend::kThreads ? options.threads : 1) {
+      pool_(options.backend == Backend::kThreads ? options.threads : 1, options.pin) {
   allocate(layout, Arena::Backing::kPrivate, pool_.threads(), 1);
   std::vector<const Lane*> watched;
   for (int i = 0; i < lanes(); ++i) {

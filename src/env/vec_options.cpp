@@ -6,6 +6,7 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/text.h"
 
 namespace flotilla {
 namespace {
@@ -38,6 +39,8 @@ Schema VecOptions::schema() {
       .execution()
       .integer("threads", 0, {0, 1024}, "threads of the threads back end; 0: one per CPU")
       .execution()
+      .boolean("pin", false, "every thread stays on a CPU of its own")
+      .execution()
       .integer("workers", 0, {0, 1024},
                "workers of the processes back end, 0: one per CPU; of actors, 0: none")
       .execution()
@@ -65,6 +68,7 @@ VecOptions VecOptions::from(const Config& config) {
   options.replicas = static_cast<int>(config.get_integer("replicas"));
   options.groups = std::max(1, static_cast<int>(config.get_integer("groups")));
   options.threads = static_cast<int>(config.get_integer("threads"));
+  options.pin = config.get_boolean("pin");
   options.workers = static_cast<int>(config.get_integer("workers"));
   options.start_method =
       config.get_text("start_method") == "fork" ? StartMethod::kFork : StartMethod::kSpawn;
@@ -108,6 +112,11 @@ void VecOptions::validate() const {
   const bool actors = backend == Backend::kActors;
   shares_envs(actors ? "actors" : "groups", groups, actors ? kMaxGroups : kMaxGroupsInTurn);
   in_range("threads", threads, 1024);
+  if (pin && threads > cpu_count()) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("pin: {} cannot have a CPU of their own: there are {}",
+                            counted(threads, "thread"), cpu_count()));
+  }
   for (const double seconds : {step_timeout_s, start_timeout_s}) {
     if (!(seconds > 0)) throw Error(ErrorCode::kUsage, "a timeout must be longer than 0 s");
   }

@@ -31,6 +31,7 @@ struct VecOptions {
   int replicas = 1;  // envs in a row that have the same random numbers
   int groups = 1;    // of Backend::kActors: the actors
   int threads = 1;   // of Backend::kThreads
+  bool pin = false;  // each to a CPU of its own
   int workers = 1;   // of Backend::kProcesses, and of kActors, where 0 are none
   StartMethod start_method = StartMethod::kSpawn;  // fork shares the parent's memory image
   // With what worker processes are spawned: a program, found as a shell would, and its first

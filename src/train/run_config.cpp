@@ -77,6 +77,10 @@ Schema RunConfig::schema(const EnvType& type, const Algorithm& algorithm) {
   schema.include("", vec_schema());
   schema.include("async", AsyncOptions::schema());
   if (type.worker_command) schema.set_default("backend", "processes");
+  schema
+      .integer("learner_threads", 0, {0, 1024},
+               "threads that learn; 0: as many as pay, measured at the start")
+      .execution();
   schema.integer("seed", 0, {0, INT64_MAX}, "of everything that is drawn")
       .integer("total_timesteps", kSteps, {0, INT64_MAX}, "steps of all envs together; 0: no limit")
       .alias("steps")
@@ -129,6 +133,9 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
       algo_config(config.part(algorithm.name, algorithm.schema)) {
   vec = VecOptions::from(config);
   threads = vec.threads;
+  learner_threads = static_cast<int>(config.get_integer("learner_threads"));
+  most_learner_threads =
+      config.get_integer("threads") == 0 ? cpu_count() : std::min(threads, cpu_count());
   async = AsyncOptions::from(config, "async.");
   if (asynchronous() && type.worker_command && vec.workers == 0) {
     vec.workers = std::min(cpu_count(), vec.groups);

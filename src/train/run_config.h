@@ -54,8 +54,10 @@ struct RunConfig {
   Config algo_config;  // those of the algorithm alone
   EnvSpec spec;        // of the environment, with these settings
   VecOptions vec;
-  AsyncOptions async;  // of the actors back end
-  int threads = 1;     // of the learner, and of the threads back end
+  AsyncOptions async;            // of the actors back end
+  int threads = 1;               // that act and step environments
+  int learner_threads = 0;       // 0: as many as pay, ...
+  int most_learner_threads = 1;  // ... up to these
   int n_steps = 128;
   uint64_t seed = 0;
   uint64_t env_seed = 0;  // of the environments; another one in every phase

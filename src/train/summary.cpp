@@ -29,11 +29,15 @@ std::string run_header(const RunConfig& run, const RunShape& shape) {
     workers += ", " + counted(run.vec.groups, "actor");
     workers += run.async.fixed ? fmt::format(", lag {}", run.async.lag) : " (not repeatable)";
   }
+  std::string threads = counted(shape.threads, "thread");
+  if (shape.learner_threads != shape.threads) {
+    threads +=
+        fmt::format(" ({} learn{})", shape.learner_threads, shape.learner_threads == 1 ? "s" : "");
+  }
   const Torso torso = run.network.torso;
   return fmt::format(
       "{} x {}, {} back end{}, {}; {}, {}-{}{} {}{}, {} (policy={}); seed {}", shape.num_envs,
-      run.type.name, shape.backend, workers, counted(shape.threads, "thread"), run.algorithm.name,
-      run.network.inputs,
+      run.type.name, shape.backend, workers, threads, run.algorithm.name, run.network.inputs,
       torso == Torso::kNone ? "" : std::string(kTorsoNames[static_cast<int>(torso)]) + "-",
       fmt::join(run.network.hidden, "-"),
       run.network.activation == Activation::kTanh ? "tanh" : "relu",
@@ -79,6 +83,7 @@ Json summary_json(const RunConfig& run, const Trainer& trainer, const Evaluation
           {"num_envs", shape.num_envs},
           {"workers", shape.workers},
           {"threads", shape.threads},
+          {"learner_threads", shape.learner_threads},
           {"seed", run.seed},
           {"steps", progress.steps},
           {"episodes", progress.episodes},

@@ -38,7 +38,7 @@ struct RunShape {
   std::string backend;
   Implementation policy;
   std::string faster_updates;  // Algorithm::faster
-  int num_envs = 0, threads = 1, workers = 0, cores = 1;
+  int num_envs = 0, threads = 1, learner_threads = 1, workers = 0, cores = 1;
   double env_step_s = 0;        // that all envs take for one step; 0: not known
   std::string stage_hint = {};  // of the environment, see EnvType
   bool foreign = false;         // its envs are in workers of another program

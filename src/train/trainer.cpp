@@ -11,6 +11,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
 #include "flotilla/nn/make_policy.h"
+#include "flotilla/train/learner_threads.h"
 #include "flotilla/train/news.h"
 
 namespace flotilla {
@@ -56,7 +57,7 @@ Trainer::Trainer(const RunConfig& run)
   vec_ = make_vec_env(run.type, run.env_config, own_envs_, layout);
   if (vec_->memory() != nullptr && processes().size() > 1) vec_->memory()->share();
   for (const auto& rollout : ring_) rollout->attach(vec_->arena());
-  if (vec_->team() == nullptr) own_pool_ = std::make_unique<ThreadPool>(run.threads);
+  if (vec_->team() == nullptr) own_pool_ = std::make_unique<ThreadPool>(run.threads, run.vec.pin);
   if (ahead) {
     if (vec_->memory() != nullptr) {
       throw Error(ErrorCode::kUsage,
@@ -69,7 +70,10 @@ Trainer::Trainer(const RunConfig& run)
     collector_ = std::make_unique<Collector>(*vec_, *rollout_, *policy_, run.algorithm.needs,
                                              run.seed, &pool());
   }
-  learner_ = run.algorithm.make(run.algo_config, *policy_, pool(), run.seed);
+  if (const int threads = learner_threads(); threads != pool().threads()) {
+    learner_pool_ = std::make_unique<ThreadPool>(threads, run.vec.pin);
+  }
+  learner_ = run.algorithm.make(run.algo_config, *policy_, learner_pool(), run.seed);
   if (run.exploration.on()) {
     learner_ = with_exploration(std::move(learner_), run.network, run.exploration);
   }
@@ -94,6 +98,18 @@ Trainer::Trainer(const RunConfig& run)
 Trainer::~Trainer() { actors_.reset(); }
 
 ThreadPool& Trainer::pool() { return own_pool_ != nullptr ? *own_pool_ : *vec_->team(); }
+
+ThreadPool& Trainer::learner_pool() { return learner_pool_ != nullptr ? *learner_pool_ : pool(); }
+
+// Actors and the learner share their threads, and libtorch has threads of its own.
+int Trainer::learner_threads() {
+  if (run_.asynchronous() || policy_->implementation().kind != "fused") return pool().threads();
+  if (run_.learner_threads > 0) return run_.learner_threads;
+  const int64_t rows = int64_t{own_envs_.num_envs} * run_.n_steps;
+  const auto& minibatch = run_.algorithm.minibatch;
+  return threads_worth(*policy_, minibatch ? minibatch(run_.algo_config, rows) : rows,
+                       run_.most_learner_threads);
+}
 
 double Trainer::fraction() const {
   double most = 0;
@@ -462,6 +478,7 @@ RunShape Trainer::shape() const {
           .faster_updates = run_.algorithm.faster,
           .num_envs = run_.vec.num_envs,
           .threads = run_.threads,
+          .learner_threads = learner_pool_ != nullptr ? learner_pool_->threads() : run_.threads,
           .workers = run_.vec.in_workers() ? run_.vec.workers : 0,
           .cores = cpu_count(),
           .env_step_s = progress_.steps > 0 ? timing_.step_s * run_.vec.num_envs /

@@ -137,6 +137,8 @@ class Trainer {
 
  private:
   ThreadPool& pool();
+  ThreadPool& learner_pool();
+  int learner_threads();
   double fraction() const;
   void learn_from_envs(double fraction_done);
   void hear_news();
@@ -153,9 +155,10 @@ class Trainer {
   RunConfig run_;
   const VecOptions own_envs_;  // those of this process
   Blocks blocks_;
-  std::unique_ptr<ThreadPool> own_pool_;  // where the environments bring no team
-  Actors::Ring ring_;                     // one rollout, where nobody runs ahead
-  Rollout* rollout_ = nullptr;            // the one that is learnt from
+  std::unique_ptr<ThreadPool> own_pool_;      // where the environments bring no team
+  std::unique_ptr<ThreadPool> learner_pool_;  // where more or fewer threads learn than act
+  Actors::Ring ring_;                         // one rollout, where nobody runs ahead
+  Rollout* rollout_ = nullptr;                // the one that is learnt from
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<Collector> collector_;  // or
   std::unique_ptr<Actors> actors_;

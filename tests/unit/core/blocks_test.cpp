@@ -47,21 +47,20 @@ TEST(Blocks, GatherNumbersInTheirOrder) {
   }
 }
 
-// Numbers of very different sizes, so that another order gives another sum.
+// Whose sums are rounded, so that another order gives another one.
 float gradient_of(int block, size_t i) {
-  return (block % 2 == 0 ? 1.0F : -1.0F) * static_cast<float>(1 << (block % 20)) /
-         static_cast<float>(3 * i + 7);
+  return static_cast<float>(1 + block * 7 % 5) /
+         static_cast<float>(3 * i + 7 + static_cast<size_t>(block));
 }
 
-std::vector<float> added_up(int ranks, BlockSum order) {
-  constexpr size_t kSize = 1000;
+std::vector<float> added_up(int ranks, BlockSum order, size_t size = 1000) {
   std::vector<float> result;
   ThreadTeam(ranks).run([&](Collective& collective) {
     Blocks blocks(9, collective, order);
-    std::vector<float> gradients, gradient(kSize, 99);
+    std::vector<float> gradients, gradient(size, 99);
     std::vector<double> sums, sum(2, 99);
     for (int b = blocks.mine().begin; b < blocks.mine().end; ++b) {
-      for (size_t i = 0; i < kSize; ++i) gradients.push_back(gradient_of(b, i));
+      for (size_t i = 0; i < size; ++i) gradients.push_back(gradient_of(b, i));
       sums.insert(sums.end(), {b + 1.0, 0.1 * b});
     }
     blocks.add_up(gradients, sums, gradient, sum);
@@ -85,6 +84,13 @@ TEST(Blocks, AddUpToTheSameBitsForAnyNumberOfProcesses) {
     EXPECT_NE(fast, expected) << ranks;
     for (size_t i = 0; i < fast.size(); ++i) ASSERT_NEAR(fast[i], expected[i], 1e-4);
   }
+}
+
+TEST(Blocks, AddUpWhatIsTooLargeToBeGathered) {
+  constexpr size_t kLarge = 200'000;
+  const std::vector<float> expected = added_up(1, BlockSum::kExact, kLarge);
+  const std::vector<float> fast = added_up(3, BlockSum::kFast, kLarge);
+  for (size_t i = 0; i < kLarge; ++i) ASSERT_NEAR(fast[i], expected[i], 1e-4);
 }
 
 TEST(Collective, GathersBytesOfDifferentLengths) {

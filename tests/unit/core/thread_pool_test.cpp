@@ -10,6 +10,7 @@
 #include "flotilla/core/alloc_count.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/rng.h"
+#include "flotilla/core/system.h"
 #include "support/build.h"
 #include "support/child.h"
 #include "support/error_text.h"
@@ -67,6 +68,19 @@ TEST(ThreadPool, EveryPartRunsExactlyOnce) {
     }
     for (const auto& count : runs) EXPECT_EQ(count.load(), 500) << threads << " threads";
   }
+}
+
+TEST(ThreadPool, PinnedThreadsStayOnCpusOfTheirOwn) {
+  const std::vector<int> cpus = own_cpus();
+  ThreadPool pool(static_cast<int>(cpus.size()), true);
+  std::vector<std::vector<int>> allowed(cpus.size());
+  pool.run([&](int part) { allowed[static_cast<size_t>(part)] = own_cpus(); });
+  EXPECT_EQ(allowed[0], cpus) << "the caller goes where it likes";
+  for (size_t part = 1; part < cpus.size(); ++part) {
+    EXPECT_EQ(allowed[part], std::vector<int>{cpus[part]});
+  }
+  ThreadPool more(static_cast<int>(cpus.size()) + 1, true);
+  more.run([&](int) { EXPECT_EQ(own_cpus(), cpus) << "there are too few for all"; });
 }
 
 TEST(ThreadPool, PartZeroIsTheCallers) {

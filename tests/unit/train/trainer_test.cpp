@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "flotilla/core/system.h"
 #include "flotilla/train/recipes.h"
 #include "support/batch.h"
 #include "support/error_text.h"
@@ -300,6 +301,29 @@ TEST(Timing, AdvisesNoThreadsForShortSteps) {
   EXPECT_EQ(bottleneck({.step_s = 1}, shape, {.wall_s = 10, .own_s = 9, .others_s = 30}),
             "100 % of the time is stepping environments: to go faster, make the environment "
             "itself faster.");
+}
+
+TEST(Trainer, TheNumberOfThreadsThatLearnChangesNothing) {
+  std::string expected;
+  for (const char* threads : {"1", "2", "3", "0"}) {
+    Trainer trainer(
+        run_config("cartpole", small({"threads=2", std::string("learner_threads=") + threads})));
+    trainer.train(nullptr);
+    if (expected.empty()) expected = trainer.params_sha256();
+    EXPECT_EQ(trainer.params_sha256(), expected) << threads;
+    const int learning = trainer.shape().learner_threads;
+    if (threads[0] != '0') {
+      EXPECT_EQ(learning, threads[0] - '0');
+    }
+    EXPECT_GE(learning, 1);
+    EXPECT_LE(learning, 3);
+  }
+}
+
+TEST(Trainer, NoMoreThreadsLearnThanThereAreCpus) {
+  const Trainer trainer(run_config("cartpole", small({"threads=64", "num_envs=64"})));
+  EXPECT_EQ(trainer.shape().threads, 64);
+  EXPECT_LE(trainer.shape().learner_threads, cpu_count());
 }
 
 }  // namespace
