@@ -312,13 +312,15 @@ LossSums FusedPolicy::gradient(ThreadPool& pool, const Samples& samples,
     const auto rows = chosen.subspan(static_cast<size_t>(mine.begin * length),
                                      static_cast<size_t>(mine.size() * length));
     float* slot = slots_[static_cast<size_t>(s)]->data();
-    std::memset(slot + range.begin, 0, (range.end - range.begin) * sizeof(float));
+    const bool begins = length == 1 && !network_.plan().has_torso();
+    if (!begins) std::memset(slot + range.begin, 0, (range.end - range.begin) * sizeof(float));
     const LearnCall call{.rows = chosen_rows(samples, rows),
                          .actor = nets != Nets::kCritic,
                          .critic = nets != Nets::kActor,
                          .loss = nullptr,
                          .context = nullptr,
-                         .gradient = slot};
+                         .gradient = slot,
+                         .begins = begins};
     double* own_sums = sums[static_cast<size_t>(s)].data();
     if (length == 1) {
       learn_rows(call, objective, network_.work(thread), own_sums);

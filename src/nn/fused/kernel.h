@@ -57,7 +57,8 @@ struct LearnCall {
   bool actor = true, critic = true;  // which of the two are trained
   void (*loss)(void* context, const LossRows& rows) = nullptr;
   void* context = nullptr;
-  float* gradient = nullptr;  // added to
+  float* gradient = nullptr;  // added to, ...
+  bool begins = false;        // ... but of networks without a torso put in place of what was there
 };
 
 // Room for rows whose loss is asked at once: work memory of every tile, and numbers of every row.

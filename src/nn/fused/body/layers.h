@@ -38,10 +38,21 @@ FLOTILLA_INLINE auto from(const float* target, long width) {
              FLOTILLA_INLINE_LAMBDA { return load(target + row * width + column); };
 }
 
-// target[rows][columns] += left * right, where columns are padded
+FLOTILLA_INLINE auto from_unless(bool begins, const float* target, long width) {
+  return [=](long row, long column)
+             FLOTILLA_INLINE_LAMBDA { return begins ? V{} : load(target + row * width + column); };
+}
+
+// target[rows][columns] += left * right, where columns are padded; begins: = left * right
 template <class Factors>
-void add_product(int rows, int columns, int depth, Factors left, Right right, float* target) {
-  product<kPad>(rows, columns, depth, left, right, from(target, columns), into(target, columns));
+void add_product(int rows, int columns, int depth, Factors left, Right right, float* target,
+                 bool begins = false) {
+  product<kPad>(rows, columns, depth, left, right, from_unless(begins, target, columns),
+                into(target, columns));
+}
+
+void clear(float* numbers, int count) {
+  __builtin_memset(numbers, 0, static_cast<size_t>(count) * sizeof(float));
 }
 
 void add_column_sums(const float* d, int rows, int columns, float* target) {
@@ -91,10 +102,10 @@ struct Fp32Layers {
                      net.derived + layer.transposed, from(d_x, x_row), into(d_x, x_row));
   }
 
-  // gradient += x^T * d
+  // gradient += x^T * d; begins: = x^T * d
   static void add_gradient(const Network&, const Layer& layer, const float* x, long x_row,
-                           const float* d, int rows, float* gradient, float*) {
-    add_product(layer.in, layer.out, rows, Left{x, 1, x_row}, {d, layer.out}, gradient);
+                           const float* d, int rows, float* gradient, bool begins, float*) {
+    add_product(layer.in, layer.out, rows, Left{x, 1, x_row}, {d, layer.out}, gradient, begins);
   }
 
   static void derive(const Layer& layer, bool backwards, const float* params, float* derived) {
@@ -178,13 +189,13 @@ struct Bf16Layers : LeftFactors<Products> {
   }
 
   static void add_gradient(const Network& net, const Layer& layer, const float* x, long x_row,
-                           const float* d, int rows, float* gradient, float* work) {
+                           const float* d, int rows, float* gradient, bool begins, float* work) {
     const int depth = padded(rows, Products::kInputUnit);
     const In* in = turned(x, x_row, rows, layer.in, depth, work + net.plan->work_rounded);
     float* right = work + net.plan->work_packed;
     Products::pack_rows(d, rows, depth, layer.out, right);
-    Products::multiply(in, depth, layer.in, {depth, layer.out, right}, from(gradient, layer.out),
-                       into(gradient, layer.out));
+    Products::multiply(in, depth, layer.in, {depth, layer.out, right},
+                       from_unless(begins, gradient, layer.out), into(gradient, layer.out));
   }
 
   static void derive(const Layer& layer, bool backwards, const float* params, float* derived) {

@@ -70,8 +70,11 @@ bool is_trained(const Branch& branch, const LearnCall& call) {
 
 // Backwards from what the loss says.
 template <class Layers>
-void learn_tile(Tile& tile, const LearnCall& call, TileLoss& loss) {
+void learn_tile(Tile& tile, const LearnCall& call, TileLoss& loss, bool begins) {
   const Plan& plan = tile.plan;
+  if (begins && call.actor && plan.distribution == Distribution::kGaussian) {
+    clear(call.gradient + plan.log_std, plan.dims);
+  }
   take_loss(tile, call, loss);
   if (plan.has_torso()) {
     __builtin_memset(tile.work + plan.work_dx, 0,
@@ -81,9 +84,9 @@ void learn_tile(Tile& tile, const LearnCall& call, TileLoss& loss) {
     const Branch& branch = plan.branches[b];
     if (!is_trained(branch, call)) continue;
     if (plan.relu) {
-      branch_backward<Layers, true>(tile, branch, call.gradient);
+      branch_backward<Layers, true>(tile, branch, call.gradient, begins);
     } else {
-      branch_backward<Layers, false>(tile, branch, call.gradient);
+      branch_backward<Layers, false>(tile, branch, call.gradient, begins);
     }
   }
   if (plan.conv_count > 0) Torso<typename Layers::Convolutions>::backward(tile, call.gradient);
@@ -105,7 +108,7 @@ void learn(const Network& network, const LearnCall& call, float* work) {
     call.loss(call.context,
               {tile.rows, call.rows.sample + first, loss.logprob, loss.entropy,
                call.critic ? tile.out(1) : nothing, loss.d_logprob, loss.d_entropy, tile.dout(1)});
-    learn_tile<Layers>(tile, call, loss);
+    learn_tile<Layers>(tile, call, loss, call.begins && first == 0);
   }
   Layers::end();
 }
@@ -139,7 +142,7 @@ void learn_together(const Network& network, const LearnCall& call, const Sequenc
     copy(room.d_logprob + first, tile.rows, loss.d_logprob);
     copy(room.d_entropy + first, tile.rows, loss.d_entropy);
     copy(room.d_value + first, tile.rows, tile.dout(1));
-    learn_tile<Layers>(tile, call, loss);
+    learn_tile<Layers>(tile, call, loss, false);
   });
   Layers::end();
 }

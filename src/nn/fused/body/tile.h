@@ -276,7 +276,7 @@ void heads_backward(const Tile& tile, const Branch& branch, float* d) {
 }
 
 template <class Layers, bool kRelu>
-void branch_backward(const Tile& tile, const Branch& branch, float* gradient) {
+void branch_backward(const Tile& tile, const Branch& branch, float* gradient, bool begins) {
   const Plan& plan = tile.plan;
   const int rows = tile.padded_rows;
   const float* top = tile.input(branch, branch.layers);
@@ -287,7 +287,8 @@ void branch_backward(const Tile& tile, const Branch& branch, float* gradient) {
     const Head& head = plan.heads[i];
     const float* dout = tile.dout(i);
     add_product(head.out, head.in, rows, Left{dout, kTile, 1}, {top, top_row},
-                gradient + head.weight);
+                gradient + head.weight, begins);
+    if (begins) clear(gradient + head.bias, head.out);
     for (int o = 0; o < head.out; ++o) {
       V sum = V{};
       for (int r = 0; r < rows; r += kLanes) sum = sum + load(dout + o * kTile + r);
@@ -300,7 +301,8 @@ void branch_backward(const Tile& tile, const Branch& branch, float* gradient) {
   for (int l = branch.layers - 1; l >= 0; --l) {
     const Layer& layer = plan.layers[branch.first_layer + l];
     Layers::add_gradient(tile.net, layer, tile.input(branch, l), tile.input_row(branch, l), d, rows,
-                         gradient + layer.weight, tile.work);
+                         gradient + layer.weight, begins, tile.work);
+    if (begins) clear(gradient + layer.bias, layer.out);
     add_column_sums(d, rows, layer.out, gradient + layer.bias);
     if (l == 0) {
       if (plan.has_torso()) {

@@ -67,7 +67,7 @@ void collect_layer(const Tile& tile, const WideTiles& tiles, const Branch& branc
                 into(gradient + layer.weight + static_cast<long>(first) * layer.out, layer.out));
   if (piece > 0) return;
   float* bias = gradient + layer.bias;
-  __builtin_memset(bias, 0, static_cast<size_t>(layer.out) * sizeof(float));
+  clear(bias, layer.out);
   for_each_tile(tiles, d, [&](const float* from, int count) {
     add_column_sums(from, count, layer.out, bias);
   });
