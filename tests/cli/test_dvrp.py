@@ -779,6 +779,27 @@ class Negotiation(DvrpTest):
         self.assertIn("--iterations requires --trim",
                       self.call("days", "run", "--out", "more", "--iterations", 5, status=2).stderr)
 
+    def test_days_have_the_limits_of_the_run(self):
+        self.train("--epochs", "1", "env.max_excess=3", "env.oracle.kind=insertion")
+        self.call("days", "run", "--instances", 2, "--out", "days")
+        index = json.loads((self.folder / "days/days.json").read_text())
+        self.assertEqual((index["max_ride"], index["max_excess"]), (None, 3))
+        for day in index["days"]:
+            folder = self.folder / "days"
+            times = [list(map(int, line.split())) for line in (folder / day["times"]).read_text().splitlines()]
+            rides = [int(line) for line in (folder / day["rides"]).read_text().splitlines()]
+            self.assertEqual(rides, [times[k][6 + k] + 180 for k in range(1, 7)])
+            self.assertEqual((folder / day["after"]).read_text().split()[4], str(max(rides)))
+            solved = self.json_of("solve", folder / day["after"], "--iterations", 100)
+            for route, served in zip(solved["routes"], solved["times"]):
+                at = dict(zip(route, served[1:]))
+                for k in range(1, 7):
+                    if k in at:
+                        self.assertLessEqual(at[6 + k] - at[k], rides[k - 1] + 1e-6)
+            (folder / day["rides"]).write_text("1\n")
+            self.assertIn(f"{day['rides']}: 1 line, the instance has 6 requests",
+                          self.call("solve", folder / day["after"], status=4).stderr)
+
     def check_trimmed_days(self, index, asked):
         self.call("days", "run", "--instances", 3, "--out", "trimmed", "--trim", "--iterations", 200)
         trimmed = json.loads((self.folder / "trimmed/days.json").read_text())

@@ -13,6 +13,7 @@
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
+#include "flotilla/domains/dvrp/commands/limit_options.h"
 #include "flotilla/domains/dvrp/negotiation/trim.h"
 #include "flotilla/domains/dvrp/oracle/evaluation.h"
 #include "flotilla/domains/dvrp/standard/writer.h"
@@ -61,15 +62,17 @@ Json requests_json(const dvrp::Day& day) {
 Json write_day(const Directory& folder, int number, const dvrp::Day& day) {
   const std::string name = fmt::format("day-{:05}", number);
   const std::string before = name + ".before.txt", after = name + ".after.txt";
-  const std::string times = name + ".times";
+  const std::string times = name + ".times", rides = name + ".rides";
   folder.write(before, dvrp::standard::cordeau_text(day.asked));
   folder.write(after, dvrp::standard::cordeau_text(day.granted));
   folder.write(times, dvrp::standard::times_text(day.asked));
-  return {{"day", number},
-          {"before", before},
-          {"after", after},
-          {"times", times},
-          {"requests", requests_json(day)}};
+  Json json = {{"day", number}, {"before", before}, {"after", after}, {"times", times}};
+  if (const std::string text = dvrp::standard::rides_text(day.asked); !text.empty()) {
+    folder.write(rides, text);
+    json["rides"] = rides;
+  }
+  json["requests"] = requests_json(day);
+  return json;
 }
 
 void write_days(const Program& program, const DaysArguments& arguments) {
@@ -89,8 +92,12 @@ void write_days(const Program& program, const DaysArguments& arguments) {
   Json index = {{"policy", trained.file.tensors.origin},
                 {"seed", arguments.seed},
                 {"trim", arguments.trim},
-                {"unit", "seconds"},
-                {"days", Json::array()}};
+                {"unit", "seconds"}};
+  if (const dvrp::Limits limits = dvrp::Negotiation::limits_of(trained.config); limits.any()) {
+    index["max_ride"] = limit_json(limits.ride);
+    index["max_excess"] = limit_json(limits.excess);
+  }
+  index["days"] = Json::array();
   const Activity writing("writing");
   for (size_t i = 0; i < days.size(); ++i) {
     stop_if_interrupted();

@@ -150,7 +150,7 @@ void expect_sound(const Problem& problem, const Route& route, std::span<const do
     before = route[i];
     if (Problem::is_pickup(route[i])) continue;
     EXPECT_LE(time_of(route[i]) - time_of(route[i] - 1) - problem.stop(route[i] - 1).service,
-              problem.ride_limit + kTolerance);
+              problem.longest_ride(route[i]) + kTolerance);
   }
   EXPECT_LE(times.back() - times.front(), problem.route_limit + kTolerance);
 }
@@ -161,7 +161,10 @@ TEST(StandardSchedules, AreThereExactlyWhereTheCheckerFindsNoFault) {
   constexpr int kTries = 20'000;
   for (int i = 0; i < kTries; ++i) {
     const int requests = 1 + static_cast<int>(rng.below(4));
-    const Problem problem = random_problem(rng, requests);
+    Problem problem = random_problem(rng, requests);
+    for (Stop& stop : problem.stops) {
+      if (rng.chance(0.3)) stop.longest_ride = 8 + 15 * rng.uniform();
+    }
     const Route route = random_route(rng, requests);
     Scheduler scheduler(problem);
     const bool possible = scheduler.is_feasible(route);
@@ -171,6 +174,7 @@ TEST(StandardSchedules, AreThereExactlyWhereTheCheckerFindsNoFault) {
     expect_sound(problem, route, scheduler.times());
     Problem loose = problem;
     loose.ride_limit = loose.route_limit = kNoLimit;
+    for (Stop& stop : loose.stops) stop.longest_ride = kNoLimit;
     Scheduler early(loose);
     early.is_feasible(route);
     delayed += early.times()[1] < scheduler.times()[1] ? 1 : 0;
