@@ -9,6 +9,7 @@ import csv
 import gzip
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -664,10 +665,23 @@ class Negotiation(DvrpTest):
         self.call("show", "run", "--day", 2, "--out", "day.svg")
         text = "".join(ElementTree.parse(self.folder / "day.svg").getroot().itertext())
         self.assertIn("After negotiation", text)
+        self.check_trimmed_picture(text)
 
         policy = "run/checkpoints/step_576/model.safetensors"
         alone = self.json_of("eval", policy, "--instances", 12, "--iterations", 200)
         self.assertEqual({**alone, "policy": ""}, {**judged, "policy": ""})
+
+    def check_trimmed_picture(self, text):
+        """The same routes, with less that is asked for."""
+        self.call("show", "run", "--day", 2, "--trim", "--out", "trimmed.svg")
+        trimmed = "".join(ElementTree.parse(self.folder / "trimmed.svg").getroot().itertext())
+        asked = [sum(map(int, re.findall(r"(?:pickup -|drop-off \+)(\d+)", each))) for each in (text, trimmed)]
+        self.assertLess(asked[1], asked[0])
+        costs = [re.findall(r"(?:As asked|After negotiation): [\d.]+ minutes", each) for each in (text, trimmed)]
+        self.assertEqual(costs[0], costs[1])
+        self.call("instance", "--customers", 3, "--out", "some.json")
+        self.assertEqual(self.refused("show", "some.json", "--trim", "--out", "a.svg", status=2),
+                         "--trim is for runs and policy files")
 
     def check_by_negotiator(self, judged):
         """What the travellers pay, beside what is saved."""
