@@ -14,6 +14,7 @@
 #include "flotilla/domains/dvrp/standard/search.h"
 #include "support/error_text.h"
 #include "support/source_dir.h"
+#include "unit/domains/dvrp/route_support.h"
 
 namespace flotilla::dvrp::standard {
 namespace {
@@ -118,22 +119,6 @@ Problem random_problem(Rng& rng, int requests) {
   }
   problem.measure();
   return problem;
-}
-
-Route random_route(Rng& rng, int requests) {
-  std::vector<int> order;  // each request twice: first its pickup
-  for (int i = 0; i < 2 * requests; ++i) order.push_back(i / 2);
-  for (size_t left = order.size(); left > 1; --left) {
-    std::swap(order[left - 1], order[rng.below(static_cast<uint32_t>(left))]);
-  }
-  Route route;
-  std::vector<bool> on_board(static_cast<size_t>(requests), false);
-  for (const int request : order) {
-    const auto r = static_cast<size_t>(request);
-    route.push_back(Problem::pickup_of(request) + (on_board[r] ? 1 : 0));
-    on_board[r] = true;
-  }
-  return route;
 }
 
 void expect_sound(const Problem& problem, const Route& route, std::span<const double> times) {
