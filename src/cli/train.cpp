@@ -21,6 +21,7 @@
 #include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
 #include "flotilla/env/python_env.h"
+#include "flotilla/train/choose_envs.h"
 #include "flotilla/train/follower.h"
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/run.h"
@@ -149,13 +150,27 @@ MeetingOptions meeting_of(const Program& program, const TrainArguments& argument
   return {.port = cluster.port, .deadline_s = cluster.deadline_s};
 }
 
-Config new_config(const Program& program, const RunArguments& arguments, int on_this_host) {
-  Config config = arguments.config(program, false);
+Config new_config(const Program& program, const RunArguments& arguments, int on_this_host,
+                  std::optional<int> num_envs = std::nullopt) {
+  Config config = arguments.config(program, false, num_envs);
   // Processes on one host share its cores.
   if (on_this_host > 1 && config.get_integer("threads") == 0) {
     config.set("threads", std::to_string(std::max(1, cpu_count() / on_this_host)));
   }
   return config;
+}
+
+// With a number of envs that suits the machine, where that is asked for.
+Config chosen_config(const Program& program, const RunArguments& arguments,
+                     const Processes& processes) {
+  const auto config_with = [&](std::optional<int> num_envs) {
+    return new_config(program, arguments, processes.on_this_host(), num_envs);
+  };
+  if (!arguments.auto_envs()) return config_with(std::nullopt);
+  EnvsChooser chooser(program.registry, program.algorithms, config_with, program.policy_factory);
+  const EnvsChoice choice = chooser.choose();
+  say(choice.text() + "\n");
+  return config_with(choice.num_envs);
 }
 
 std::unique_ptr<Run> open_run(const Program& program, const TrainArguments& arguments,
@@ -166,7 +181,7 @@ std::unique_ptr<Run> open_run(const Program& program, const TrainArguments& argu
     return Run::resume(program.registry, path, adjust, arguments.run.from_step(),
                        program.algorithms, program.policy_factory, processes.all());
   }
-  const Config config = new_config(program, arguments.run, processes.on_this_host());
+  const Config config = chosen_config(program, arguments.run, processes);
   RunConfig run(env_of(program.registry, config), config, program.algorithms);
   run.policy_factory = program.policy_factory;
   run.cluster.collective = &processes.all();
@@ -177,6 +192,11 @@ std::unique_ptr<Run> open_run(const Program& program, const TrainArguments& argu
 void require_same_start(const Program& program, const TrainArguments& arguments,
                         const Processes& processes) {
   if (processes.all().size() == 1) return;
+  if (arguments.run.auto_envs() && arguments.resumed().empty()) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("num_envs: expected a number for {} processes, not {}",
+                            processes.all().size(), kAutoEnvs));
+  }
   processes.require_same("version", kVersionLine);
   const bool resumes = !arguments.run.resume().empty();
   std::string settings = join(arguments.run.overrides(), " ");
@@ -287,7 +307,10 @@ void add_train_command(Command& root, Program& program) {
   command.flag("--auto-resume", state->auto_resume,
                "go on with the run in --out if there is one, and start it otherwise");
   command.flag("--json", state->json, "print summary.json as one line on stdout");
-  command.action([&program, state] { train(program, *state); });
+  command.action([&program, state] {
+    state->run.take_auto();
+    train(program, *state);
+  });
 }
 
 }  // namespace flotilla

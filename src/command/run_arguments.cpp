@@ -8,6 +8,7 @@
 #include "flotilla/command/env_arguments.h"
 #include "flotilla/core/error.h"
 #include "flotilla/env/python_env.h"
+#include "flotilla/train/choose_envs.h"
 #include "flotilla/train/recipes.h"
 
 namespace flotilla {
@@ -16,6 +17,7 @@ namespace {
 Schema flag_schema(RunArguments::For purpose, const Algorithms& algorithms) {
   Schema schema = RunConfig::vec_schema();
   if (purpose == RunArguments::For::kTraining) {
+    schema.set_help("num_envs", "environments stepped together, or auto: by memory and speed");
     schema
         .integer("total_timesteps", RunConfig::kSteps, {0, INT64_MAX}, "steps of all envs together")
         .integer("episodes", 0, {0, INT64_MAX}, "episodes of all envs together")
@@ -129,7 +131,27 @@ bool RunArguments::gives(const Program& program, const Config& config,
 
 void RunArguments::admit() const { python_settings().named.insert(what_); }
 
-Config RunArguments::config(const Program& program, bool plain) const {
+void RunArguments::take_auto() {
+  std::vector<std::string> all = overrides_;
+  if (is_assignment(what_)) all.push_back(what_);
+  const bool by_setting = take_auto_envs(all);
+  const bool by_option = flags_.take("num_envs", kAutoEnvs);
+  auto_envs_ = by_setting || by_option;
+  if (!auto_envs_) return;
+  take_auto_envs(overrides_);
+  std::vector<std::string> first = {what_};
+  if (take_auto_envs(first)) what_.clear();
+  Config given(RunConfig::vec_schema());
+  for (const std::string& setting : all) {
+    const Key* key = given.schema().find(setting.substr(0, setting.find('=')));
+    if (key != nullptr && key->name == "num_envs") contradict(setting, kAutoEnvs);
+  }
+  for (const auto& [name, value] : flags_.given()) {
+    if (name == "num_envs") contradict("num_envs=" + std::string(kAutoEnvs), value);
+  }
+}
+
+Config RunArguments::config(const Program& program, bool plain, std::optional<int> num_envs) const {
   if (what_.empty()) {
     throw Error(ErrorCode::kUsage,
                 "say what to train: a recipe, an environment or a YAML file ('flotilla list' shows "
@@ -147,6 +169,7 @@ Config RunArguments::config(const Program& program, bool plain) const {
     }
   }
   overrides.insert(overrides.end(), overrides_.begin(), overrides_.end());
+  if (num_envs) overrides.push_back(fmt::format("num_envs={}", *num_envs));
   Config config = load_run_config(program.registry, what_, plain, overrides, program.algorithms);
   apply_options(program, config, true);
   return config;

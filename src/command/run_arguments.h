@@ -19,13 +19,19 @@ class RunArguments {
   void add_to(Command& command, const Program& program);
   // The config that recipe, key=value settings and options make, in this order. `plain`: without
   // the recipe of an environment's name.
-  Config config(const Program& program, bool plain) const;
+  // `num_envs`: instead of auto.
+  Config config(const Program& program, bool plain,
+                std::optional<int> num_envs = std::nullopt) const;
+  // Whether the number of envs is to be chosen. Of a run that is resumed it was.
+  bool auto_envs() const { return auto_envs_; }
   // The environment that is named may be Python code, though a file names it as well.
   void admit() const;
   // The directory of the run to go on with, or "".
   const std::string& resume() const { return resume_; }
   std::optional<int64_t> from_step() const { return from_step_; }
   const std::vector<std::string>& overrides() const { return overrides_; }  // key=value
+  // To be called once all is parsed. Throws Error(kUsage).
+  void take_auto();
   // Puts settings and options over the config of that run. Throws Error(kUsage) when the arguments
   // name another environment.
   void adjust(const Program& program, Config& config) const;
@@ -42,6 +48,7 @@ class RunArguments {
   std::string what_, duration_, resume_;
   std::optional<int64_t> from_step_;
   std::vector<std::string> overrides_;
+  bool auto_envs_ = false;
   SchemaFlags flags_;
   // What was given of Program::run_options: by place in it, the text.
   std::map<size_t, std::string> domain_options_;

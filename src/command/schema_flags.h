@@ -20,6 +20,10 @@ class SchemaFlags {
   Config config() const;
   // Only what was given: names and texts of keys.
   const std::vector<std::pair<std::string, std::string>>& given() const { return given_; }
+  // Takes a text of a key out of what was given; whether it was there.
+  bool take(const std::string& name, const std::string& text) {
+    return std::erase(given_, std::pair(name, text)) > 0;
+  }
 
  private:
   Config config_;

@@ -238,6 +238,13 @@ Schema& Schema::set_default(std::string_view name, std::string_view text) {
   return *this;
 }
 
+Schema& Schema::set_help(std::string_view name, std::string help) {
+  const auto key = std::ranges::find(keys_, name, &Key::name);
+  if (key == keys_.end()) bug("no config key '" + std::string(name) + "' to say anything about");
+  key->help = std::move(help);
+  return *this;
+}
+
 const Key* Schema::find(std::string_view name) const {
   for (const Key& key : keys_) {
     if (key.name == name || std::ranges::count(key.aliases, name) > 0) return &key;

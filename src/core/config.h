@@ -76,8 +76,9 @@ class Schema {
   Schema& holds_maps();
   // Gives a key that is there already another name; the present one stays as an alias.
   Schema& rename(std::string_view name, std::string to);
-  // Changes the default of a key that is there already.
+  // Changes the default of a key that is there already, or what is said about it.
   Schema& set_default(std::string_view name, std::string_view text);
+  Schema& set_help(std::string_view name, std::string help);
 
   const std::vector<Key>& keys() const { return keys_; }
   // By its name, another name, or the end of either where that is one key's alone; else nullptr.

@@ -9,6 +9,7 @@ import csv
 import gzip
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -664,10 +665,23 @@ class Negotiation(DvrpTest):
         self.call("show", "run", "--day", 2, "--out", "day.svg")
         text = "".join(ElementTree.parse(self.folder / "day.svg").getroot().itertext())
         self.assertIn("After negotiation", text)
+        self.check_trimmed_picture(text)
 
         policy = "run/checkpoints/step_576/model.safetensors"
         alone = self.json_of("eval", policy, "--instances", 12, "--iterations", 200)
         self.assertEqual({**alone, "policy": ""}, {**judged, "policy": ""})
+
+    def check_trimmed_picture(self, text):
+        """The same routes, with less that is asked for."""
+        self.call("show", "run", "--day", 2, "--trim", "--out", "trimmed.svg")
+        trimmed = "".join(ElementTree.parse(self.folder / "trimmed.svg").getroot().itertext())
+        asked = [sum(map(int, re.findall(r"(?:pickup -|drop-off \+)(\d+)", each))) for each in (text, trimmed)]
+        self.assertLess(asked[1], asked[0])
+        costs = [re.findall(r"(?:As asked|After negotiation): [\d.]+ minutes", each) for each in (text, trimmed)]
+        self.assertEqual(costs[0], costs[1])
+        self.call("instance", "--customers", 3, "--out", "some.json")
+        self.assertEqual(self.refused("show", "some.json", "--trim", "--out", "a.svg", status=2),
+                         "--trim is for runs and policy files")
 
     def check_by_negotiator(self, judged):
         """What the travellers pay, beside what is saved."""
@@ -778,6 +792,27 @@ class Negotiation(DvrpTest):
                       self.call("days", "run", "--out", "days", status=2).stderr)
         self.assertIn("--iterations requires --trim",
                       self.call("days", "run", "--out", "more", "--iterations", 5, status=2).stderr)
+
+    def test_days_have_the_limits_of_the_run(self):
+        self.train("--epochs", "1", "env.max_excess=3", "env.oracle.kind=insertion")
+        self.call("days", "run", "--instances", 2, "--out", "days")
+        index = json.loads((self.folder / "days/days.json").read_text())
+        self.assertEqual((index["max_ride"], index["max_excess"]), (None, 3))
+        for day in index["days"]:
+            folder = self.folder / "days"
+            times = [list(map(int, line.split())) for line in (folder / day["times"]).read_text().splitlines()]
+            rides = [int(line) for line in (folder / day["rides"]).read_text().splitlines()]
+            self.assertEqual(rides, [times[k][6 + k] + 180 for k in range(1, 7)])
+            self.assertEqual((folder / day["after"]).read_text().split()[4], str(max(rides)))
+            solved = self.json_of("solve", folder / day["after"], "--iterations", 100)
+            for route, served in zip(solved["routes"], solved["times"]):
+                at = dict(zip(route, served[1:]))
+                for k in range(1, 7):
+                    if k in at:
+                        self.assertLessEqual(at[6 + k] - at[k], rides[k - 1] + 1e-6)
+            (folder / day["rides"]).write_text("1\n")
+            self.assertIn(f"{day['rides']}: 1 line, the instance has 6 requests",
+                          self.call("solve", folder / day["after"], status=4).stderr)
 
     def check_trimmed_days(self, index, asked):
         self.call("days", "run", "--instances", 3, "--out", "trimmed", "--trim", "--iterations", 200)

@@ -9,6 +9,7 @@ import ctypes
 import ctypes.util
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -210,6 +211,26 @@ class Resume(RunTest):
             self.assertIn(f"cannot change {key} from", self.error(done))
         done = self.call("train", "pendulum", "--resume", self.run, status=2)
         self.assertIn(f"the run in '{self.run}' is of cartpole, 'pendulum' is of pendulum", self.error(done))
+
+    def test_a_chosen_number_of_envs_is_kept(self):
+        few = SMALL[2:]
+        command = ["train", "cartpole", "--out", self.run, *few]
+        done = self.call(*command, "--num-envs", "auto", "--steps", 20480, "--auto-resume")
+        chosen = int(re.search(r"(?m)^num_envs: (\d+) .*tried in [\d.]+ s: ", done.stderr)[1])
+        self.assertIn(f"\n{chosen} x cartpole, ", done.stderr)
+        self.assertIn(f"\nnum_envs: {chosen}\n", (self.run / "config.yaml").read_text())
+        for more in (["--num-envs", "auto"], ["n_envs=auto"]):
+            done = self.call(*command, *more, "--steps", 40960, "--auto-resume")
+            self.assertNotIn("tried in", done.stderr)
+        self.assertEqual(self.summary()["num_envs"], chosen)
+        self.call("train", "--resume", self.run, "num_envs=auto", "--steps", 41000)
+
+    def test_what_cannot_be_chosen_is_refused(self):
+        for more, text in ((["--num-envs", "auto", "num_envs=8"], "num_envs=8 and an option that makes it auto"),
+                           (["num_envs=auto", "--num-envs", "8"], "num_envs=auto and an option that makes it 8"),
+                           (["--num-envs", "many"], "num_envs: expected an integer from 1 to 1000000, got 'many'")):
+            self.assertIn(text, self.error(self.call("train", "cartpole", *more, "--out", self.run, status=2)))
+        self.assertIn("got 'auto'", self.error(self.call("bench", "ppo", "cartpole", "--num-envs", "auto", status=2)))
 
     def test_no_run_is_refused_by_name(self):
         done = self.call("train", "--resume", self.folder / "nowhere", status=2)

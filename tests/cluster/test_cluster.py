@@ -281,6 +281,12 @@ class Refusals(Scratch):
         self.refused(2, "rank 1 has another config than rank 0", lambda rank: [f"--seed={rank}"])
         self.refused(2, "--out and --resume exclude each other", ["--auto-resume", "--resume=x"])
 
+    def test_a_number_of_envs_that_is_to_be_chosen(self):
+        given = [each for each in SMALL if not each.startswith("--num-envs")]
+        team = Team(2, [*given, "--num-envs=auto", HASTY, "--steps=6144", self.out("refused")])
+        self.addCleanup(team.kill)
+        self.assert_all_end(team, 2, "num_envs: expected a number for 2 processes, not auto", 12)
+
     def test_variables(self):
         self.refused(2, "MASTER_ADDR is not set, though WORLD_SIZE is",
                      variables=lambda rank, size: {"RANK": str(rank), "WORLD_SIZE": str(size)})

@@ -1,4 +1,5 @@
 // Training, evaluating and reading runs, for flotilla.train and flotilla.Run.
+#include <fmt/format.h>
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -10,6 +11,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/report/run_data.h"
 #include "flotilla/train/checkpoint.h"
+#include "flotilla/train/choose_envs.h"
 #include "flotilla/train/find_policy.h"
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/run.h"
@@ -55,18 +57,33 @@ py::dict describe(const Progress& progress, const EnvSpec& env) {
   return facts;
 }
 
+// Where num_envs is auto, with a number that suits the machine.
+Config with_chosen_envs(const Program& program, const std::string& what, Settings settings) {
+  const auto config_with = [&](std::optional<int> num_envs) {
+    Settings all = settings;
+    if (num_envs) all.push_back(fmt::format("num_envs={}", *num_envs));
+    return load_run_config(program.registry, what, false, all, program.algorithms);
+  };
+  if (!take_auto_envs(settings)) return config_with(std::nullopt);
+  EnvsChooser chooser(program.registry, program.algorithms, config_with);
+  const EnvsChoice choice = chooser.choose();
+  log::info(choice.text());
+  return config_with(choice.num_envs);
+}
+
 std::unique_ptr<Run> open_run(const TrainArguments& arguments) {
   const Program& program = shipped_program();
   const std::lock_guard lock(registry_mutex());
   if (!arguments.resume.empty()) {
+    Settings settings = arguments.overrides;
+    take_auto_envs(settings);  // it was chosen when the run began
     const auto adjust = [&](Config& config) {
-      for (const std::string& setting : arguments.overrides) apply_setting(config, setting);
+      for (const std::string& setting : settings) apply_setting(config, setting);
     };
     return Run::resume(program.registry, arguments.resume, adjust, arguments.from_step,
                        program.algorithms);
   }
-  const Config config = load_run_config(program.registry, arguments.what, false,
-                                        arguments.overrides, program.algorithms);
+  const Config config = with_chosen_envs(program, arguments.what, arguments.overrides);
   const RunConfig run(env_of(program.registry, config), config, program.algorithms);
   for (const Program::Remark& remark : program.remarks) {
     if (const std::string text = remark(run); !text.empty()) log::warn(text);
@@ -134,8 +151,10 @@ std::string train(const std::string& what, const Settings& overrides, const std:
 bool needs_torch(const std::string& what, const Settings& overrides) {
   const Program& program = shipped_program();
   const std::lock_guard lock(registry_mutex());
+  Settings settings = overrides;
+  take_auto_envs(settings);  // any number will do
   const Config config =
-      load_run_config(program.registry, what, false, overrides, program.algorithms);
+      load_run_config(program.registry, what, false, settings, program.algorithms);
   const RunConfig run(env_of(program.registry, config), config, program.algorithms);
   if (run.policy == "torch" || run.device != "cpu") return true;
   return run.policy == "auto" && !fused_refusal(run.network).empty();

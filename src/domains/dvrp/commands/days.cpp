@@ -12,8 +12,8 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
-#include "flotilla/domains/dvrp/commands/dvrp.h"
-#include "flotilla/domains/dvrp/negotiation/trim.h"
+#include "flotilla/domains/dvrp/commands/day_options.h"
+#include "flotilla/domains/dvrp/commands/limit_options.h"
 #include "flotilla/domains/dvrp/oracle/evaluation.h"
 #include "flotilla/domains/dvrp/standard/writer.h"
 
@@ -23,10 +23,9 @@ namespace {
 constexpr const char* kIndex = "days.json";
 
 struct DaysArguments {
-  std::string run, out, checkpoint = "last";
-  int days = 300, iterations = 5000, threads = cpu_count();
-  uint64_t seed = kDvrpDaysSeed;
-  bool trim = false;
+  std::string run, out;
+  DayOptions which;
+  int iterations = 5000, threads = cpu_count();
 };
 
 // Shifts that the own solver's routes of the whole day do not need are taken back.
@@ -37,12 +36,10 @@ void trim_days(std::vector<dvrp::Day>& days, const dvrp::Days& played,
   for (const dvrp::Day& day : days) granted.push_back(day.granted);
   const Activity routing("routing");
   const std::vector<dvrp::Tour> tours =
-      dvrp::make_solver_referee(arguments.iterations, pool)(granted, arguments.seed);
+      dvrp::make_solver_referee(arguments.iterations, pool)(granted, arguments.which.seed);
   for (size_t i = 0; i < days.size(); ++i) {
     if (!std::isfinite(tours[i].cost)) continue;  // nothing is known of what they need
-    days[i].granted = trim(days[i].asked, days[i].granted, played.data().travellers,
-                           tours[i].routes, played.granting())
-                          .granted;
+    played.trim(days[i], tours[i].routes);
   }
 }
 
@@ -61,36 +58,43 @@ Json requests_json(const dvrp::Day& day) {
 Json write_day(const Directory& folder, int number, const dvrp::Day& day) {
   const std::string name = fmt::format("day-{:05}", number);
   const std::string before = name + ".before.txt", after = name + ".after.txt";
-  const std::string times = name + ".times";
+  const std::string times = name + ".times", rides = name + ".rides";
   folder.write(before, dvrp::standard::cordeau_text(day.asked));
   folder.write(after, dvrp::standard::cordeau_text(day.granted));
   folder.write(times, dvrp::standard::times_text(day.asked));
-  return {{"day", number},
-          {"before", before},
-          {"after", after},
-          {"times", times},
-          {"requests", requests_json(day)}};
+  Json json = {{"day", number}, {"before", before}, {"after", after}, {"times", times}};
+  if (const std::string text = dvrp::standard::rides_text(day.asked); !text.empty()) {
+    folder.write(rides, text);
+    json["rides"] = rides;
+  }
+  json["requests"] = requests_json(day);
+  return json;
 }
 
 void write_days(const Program& program, const DaysArguments& arguments) {
+  const DayOptions& which = arguments.which;
   const TrainedNegotiator trained =
-      read_negotiator(program.registry, arguments.run, arguments.checkpoint);
+      read_negotiator(program.registry, arguments.run, which.checkpoint);
   const Directory folder = Directory::make(arguments.out);
   if (folder.holds(kIndex)) {
     throw Error(ErrorCode::kUsage, "'" + folder.path(kIndex) + "' is there already");
   }
   say(trained.file.tensors.origin + "\n");
-  const auto played = trained.days({0, arguments.days}, arguments.seed, arguments.threads);
+  const auto played = trained.days({0, which.count}, which.seed, arguments.threads);
   std::vector<dvrp::Day> days = [&] {
     const Activity negotiating("negotiating");
     return played->play(dvrp::policy_negotiator(*trained.policy));
   }();
-  if (arguments.trim) trim_days(days, *played, arguments);
+  if (which.trim) trim_days(days, *played, arguments);
   Json index = {{"policy", trained.file.tensors.origin},
-                {"seed", arguments.seed},
-                {"trim", arguments.trim},
-                {"unit", "seconds"},
-                {"days", Json::array()}};
+                {"seed", which.seed},
+                {"trim", which.trim},
+                {"unit", "seconds"}};
+  if (const dvrp::Limits limits = dvrp::Negotiation::limits_of(trained.config); limits.any()) {
+    index["max_ride"] = limit_json(limits.ride);
+    index["max_excess"] = limit_json(limits.excess);
+  }
+  index["days"] = Json::array();
   const Activity writing("writing");
   for (size_t i = 0; i < days.size(); ++i) {
     stop_if_interrupted();
@@ -110,11 +114,9 @@ void add_dvrp_days(Command& dvrp, Program& program) {
   DaysArguments& a = *arguments;
   command.option("run", a.run, "directory of a run, or a policy file").required();
   command.option("--out", a.out, "directory to write").required();
-  command.option("--checkpoint", a.checkpoint, "last, best, or a step (default last)");
-  command.option("--instances", a.days, "days (default 300)").range(1, 100'000);
-  command.option("--seed", a.seed, "of these days (default 9999, those of `dvrp eval`)");
-  const Option trim = command.flag(
-      "--trim", a.trim, "cut shifts to what the own solver's routes of the whole day need");
+  a.which.add_checkpoint_to(command);
+  a.which.add_count_to(command, 1);
+  const Option trim = a.which.add_to(command);
   command.option("--iterations", a.iterations, "of the own solver, for --trim (default 5000)")
       .range(0, 1'000'000'000)
       .needs(trim);

@@ -52,9 +52,10 @@ TrainedNegotiator read_negotiator(const Registry& registry, const std::string& p
 constexpr uint64_t kDvrpDaysSeed = 9999;
 
 // A picture of the first of these days, before and after negotiation, on the solver's routes.
-// `name`: what the policy is called in errors. Throws Error(kEnvironment) where it has no routes.
+// `name`: what the policy is called in errors. `trim`: shifts that these routes do not need are
+// taken back. Throws Error(kEnvironment) where it has no routes.
 std::string dvrp_day_svg(dvrp::Days& days, const ActingPolicy& policy, const std::string& name,
-                         const dvrp::SolveOptions& options);
+                         const dvrp::SolveOptions& options, bool trim = false);
 
 // What `train` says of a run that has ended.
 std::string dvrp_ending(const Run& run);

@@ -7,20 +7,17 @@
 #include "flotilla/core/json.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
+#include "flotilla/domains/dvrp/commands/judged_days.h"
 #include "flotilla/domains/dvrp/commands/limit_options.h"
-#include "flotilla/domains/dvrp/commands/referee_arguments.h"
-#include "flotilla/domains/dvrp/negotiation/judgement.h"
 #include "flotilla/report/text_table.h"
 
 namespace flotilla {
 namespace {
 
 struct EvalArguments {
-  std::string run, checkpoint = "last";
-  int days = 300;
-  dvrp::JudgeOptions options;
-  RefereeArguments referee;
-  bool no_ceiling = false, json = false;
+  std::string run;
+  JudgedDays judge{300};
+  bool json = false;
 };
 
 // The names that --json has at its top for the trained one.
@@ -108,27 +105,27 @@ void print(const dvrp::Judgement& judgement) {
   display(std::string("\n") + kLegend);
 }
 
-void evaluate(const Program& program, EvalArguments& arguments) {
+void evaluate(const Program& program, const EvalArguments& arguments) {
   const Activity judging("judging");
+  const DayOptions& which = arguments.judge.days;
+  const RefereeArguments& judge_by = arguments.judge.referee;
   const TrainedNegotiator trained =
-      read_negotiator(program.registry, arguments.run, arguments.checkpoint);
-  ThreadPool pool(arguments.referee.threads);
-  const dvrp::Referee referee = arguments.referee.make(trained.config.get_text("data"), pool);
-  const auto days =
-      trained.days({0, arguments.days}, arguments.options.seed, arguments.referee.threads);
-  arguments.options.ceiling = !arguments.no_ceiling;
+      read_negotiator(program.registry, arguments.run, which.checkpoint);
+  ThreadPool pool(judge_by.threads);
+  const dvrp::Referee referee = judge_by.make(trained.config.get_text("data"), pool);
+  const auto days = trained.days({0, which.count}, which.seed, judge_by.threads);
   say(trained.file.tensors.origin + "\n");
   const dvrp::Contender contender{.days = days.get(), .policy = trained.policy.get()};
   const dvrp::Judgement judgement =
-      judge({&contender, 1}, referee, arguments.options, pool, [](const std::string& line) {
+      judge({&contender, 1}, referee, arguments.judge.options(), pool, [](const std::string& line) {
         say(line + "\n");
       }).front();
   if (!arguments.json) return print(judgement);
   Json json = judgement_json(judgement);
-  json["instances"] = arguments.days;
-  json["trim"] = arguments.options.trim;
-  json["seed"] = arguments.options.seed;
-  json["referee"] = arguments.referee.name;
+  json["instances"] = which.count;
+  json["trim"] = which.trim;
+  json["seed"] = which.seed;
+  json["referee"] = judge_by.name;
   json["policy"] = trained.file.tensors.origin;
   const dvrp::Limits limits = dvrp::Negotiation::limits_of(trained.config);
   if (limits.any()) {
@@ -145,14 +142,8 @@ void add_dvrp_eval(Command& dvrp, Program& program) {
   auto arguments = std::make_shared<EvalArguments>();
   EvalArguments& a = *arguments;
   command.option("run", a.run, "directory of a run, or a policy file").required();
-  command.option("--checkpoint", a.checkpoint, "last, best, or a step (default last)");
-  a.referee.add_to(command);
-  command.option("--instances", a.days, "days that are judged (default 300)").range(2, 100'000);
-  command.option("--seed", a.options.seed, "of these days (default 9999)");
-  command.flag("--no-ceiling", a.no_ceiling,
-               "leave out S*, the search over allowed shifts of whole days");
-  command.flag("--trim", a.options.trim,
-               "cut shifts to what the routes of the whole day need, before travellers are told");
+  a.judge.days.add_checkpoint_to(command);
+  a.judge.add_to(command);
   command.flag("--json", a.json, "print one JSON object on stdout");
   command.action([&program, arguments] { evaluate(program, *arguments); });
 }

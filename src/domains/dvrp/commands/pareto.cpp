@@ -13,8 +13,8 @@
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
+#include "flotilla/domains/dvrp/commands/judged_days.h"
 #include "flotilla/domains/dvrp/commands/limit_options.h"
-#include "flotilla/domains/dvrp/commands/referee_arguments.h"
 #include "flotilla/domains/dvrp/figures/pareto_figure.h"
 #include "flotilla/report/text_table.h"
 
@@ -24,10 +24,8 @@ namespace {
 struct ParetoArguments {
   std::vector<std::string> runs;
   std::string out;
-  int days = 100;
-  dvrp::JudgeOptions options;
-  RefereeArguments referee;
-  bool no_ceiling = false, json = false;
+  JudgedDays judge{100};
+  bool json = false;
 };
 
 // What travellers are promised, and what becomes of windows: the same for all runs of a group.
@@ -96,12 +94,12 @@ void judge_group(RulesGroup& group, const ParetoArguments& arguments, const dvrp
   say(text_of(group.rules) + "\n");
   std::vector<std::unique_ptr<dvrp::Days>> days;
   std::vector<dvrp::Contender> contenders;
+  const DayOptions& which = arguments.judge.days;
   for (const TrainedNegotiator* run : group.runs) {
-    days.push_back(
-        run->days({0, arguments.days}, arguments.options.seed, arguments.referee.threads));
+    days.push_back(run->days({0, which.count}, which.seed, arguments.judge.referee.threads));
     contenders.push_back({.days = days.back().get(), .policy = run->policy.get()});
   }
-  group.judgements = judge(contenders, referee, arguments.options, pool,
+  group.judgements = judge(contenders, referee, arguments.judge.options(), pool,
                            [](const std::string& line) { say(line + "\n"); });
 }
 
@@ -193,16 +191,16 @@ void print_group(const RulesGroup& group, int customers) {
   display(text_table(table, terminal_width(Stream::kOut)) + "\n");
 }
 
-void draw_pareto(const Program& program, ParetoArguments& arguments) {
+void draw_pareto(const Program& program, const ParetoArguments& arguments) {
   const Activity judging("judging");
   std::vector<TrainedNegotiator> runs;
   for (const std::string& run : arguments.runs) {
     runs.push_back(read_negotiator(program.registry, run, "last"));
   }
   require_same_days(runs);
-  ThreadPool pool(arguments.referee.threads);
-  const dvrp::Referee referee = arguments.referee.make(runs.front().config.get_text("data"), pool);
-  arguments.options.ceiling = !arguments.no_ceiling;
+  const RefereeArguments& judge_by = arguments.judge.referee;
+  ThreadPool pool(judge_by.threads);
+  const dvrp::Referee referee = judge_by.make(runs.front().config.get_text("data"), pool);
   const auto customers = static_cast<int>(runs.front().config.get_integer("customers"));
   std::vector<RulesGroup> groups = grouped_by_rules(runs);
   std::vector<dvrp::TradePanel> panels;
@@ -215,10 +213,11 @@ void draw_pareto(const Program& program, ParetoArguments& arguments) {
   }
   if (!arguments.out.empty()) write_file_atomically(arguments.out, pareto_svg(panels));
   if (!arguments.json) return;
-  const Json json = {{"instances", arguments.days},
-                     {"trim", arguments.options.trim},
-                     {"seed", arguments.options.seed},
-                     {"referee", arguments.referee.name},
+  const DayOptions& which = arguments.judge.days;
+  const Json json = {{"instances", which.count},
+                     {"trim", which.trim},
+                     {"seed", which.seed},
+                     {"referee", judge_by.name},
                      {"limits", std::move(limits)}};
   display_data(json.dump() + "\n");
 }
@@ -232,13 +231,7 @@ void add_dvrp_pareto(Command& dvrp, Program& program) {
   ParetoArguments& a = *arguments;
   command.option("runs", a.runs, "directories of runs, or policy files, of any limits and prices")
       .required();
-  a.referee.add_to(command);
-  command.option("--instances", a.days, "days that are judged (default 100)").range(2, 100'000);
-  command.option("--seed", a.options.seed, "of these days (default 9999)");
-  command.flag("--no-ceiling", a.no_ceiling,
-               "leave out S*, the search over allowed shifts of whole days");
-  command.flag("--trim", a.options.trim,
-               "cut shifts to what the routes of the whole day need, before travellers are told");
+  a.judge.add_to(command);
   command.option("--out", a.out,
                  "SVG file to write: a panel for each limit, and for windows that widen");
   command.flag("--json", a.json, "print one JSON object on stdout");

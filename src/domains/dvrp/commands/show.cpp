@@ -10,7 +10,7 @@
 #include "flotilla/core/file.h"
 #include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
-#include "flotilla/domains/dvrp/commands/dvrp.h"
+#include "flotilla/domains/dvrp/commands/day_options.h"
 #include "flotilla/domains/dvrp/figures/day_figure.h"
 #include "flotilla/domains/dvrp/figures/route_figure.h"
 
@@ -18,10 +18,10 @@ namespace flotilla {
 namespace {
 
 struct ShowArguments {
-  std::string what, routes, data, out, checkpoint = "last";
+  std::string what, routes, data, out;
   dvrp::SolveOptions options;
   int day = 0;
-  uint64_t seed = kDvrpDaysSeed;
+  DayOptions which;
 };
 
 dvrp::Routes routes_of(const ShowArguments& arguments, const dvrp::Instance& instance) {
@@ -42,9 +42,11 @@ std::string day_figure(const Program& program, const ShowArguments& arguments) {
   }
   const Activity playing("playing a day");
   const TrainedNegotiator trained =
-      read_negotiator(program.registry, arguments.what, arguments.checkpoint);
-  const auto days = trained.days({arguments.day, arguments.day + 1}, arguments.seed, cpu_count());
-  return dvrp_day_svg(*days, *trained.policy, arguments.what, arguments.options);
+      read_negotiator(program.registry, arguments.what, arguments.which.checkpoint);
+  const auto days =
+      trained.days({arguments.day, arguments.day + 1}, arguments.which.seed, cpu_count());
+  return dvrp_day_svg(*days, *trained.policy, arguments.what, arguments.options,
+                      arguments.which.trim);
 }
 
 std::string routes_figure(const ShowArguments& arguments) {
@@ -67,12 +69,13 @@ void show(const Program& program, const ShowArguments& arguments) {
 }  // namespace
 
 std::string dvrp_day_svg(dvrp::Days& days, const ActingPolicy& policy, const std::string& name,
-                         const dvrp::SolveOptions& options) {
-  const dvrp::Day day = days.play(dvrp::policy_negotiator(policy)).front();
+                         const dvrp::SolveOptions& options, bool trim) {
+  dvrp::Day day = days.play(dvrp::policy_negotiator(policy)).front();
   const auto routed = [&](const dvrp::Instance& instance) {
     return solve_dvrp_instance(name, instance, options);
   };
   const dvrp::Solution before = routed(day.asked), after = routed(day.granted);
+  if (trim) days.trim(day, after.routes);
   return day_svg(days.data(), {day.asked, before.routes}, {day.granted, after.routes});
 }
 
@@ -94,11 +97,10 @@ void add_dvrp_show(Command& dvrp, Program& program) {
   command.option("--data", arguments->data, kDvrpDataHelp);
   command.option("--day", arguments->day, "of a run: which of the days it has not seen")
       .range(0, 9999);
-  command.option("--seed", arguments->seed, "of these days (default 9999)");
-  command.option("--checkpoint", arguments->checkpoint,
-                 "of a run: last, best, or a step (default last)");
+  arguments->which.add_to(command);
+  arguments->which.add_checkpoint_to(command);
   command.action([&program, arguments, &command] {
-    for (const char* option : {"--day", "--seed", "--checkpoint"}) {
+    for (const char* option : {"--day", "--seed", "--checkpoint", "--trim"}) {
       if (!command.given(option) || is_run(arguments->what)) continue;
       throw Error(ErrorCode::kUsage, fmt::format("{} is for runs and policy files", option));
     }

@@ -11,6 +11,7 @@
 #include "flotilla/domains/dvrp/commands/dvrp.h"
 #include "flotilla/domains/dvrp/standard/checker.h"
 #include "flotilla/domains/dvrp/standard/reader.h"
+#include "flotilla/domains/dvrp/standard/rides.h"
 #include "flotilla/domains/dvrp/standard/schedule.h"
 #include "flotilla/domains/dvrp/standard/search.h"
 #include "flotilla/domains/dvrp/standard/solution_file.h"
@@ -21,12 +22,16 @@ namespace {
 
 using namespace dvrp::standard;
 
-// With the travel times that lie beside it, if there are any.
+std::optional<NamedText> read_beside(const std::string& path, const char* what) {
+  if (!path_exists(path)) return std::nullopt;
+  say(fmt::format("{}: {}\n", what, path));
+  return NamedText{read_whole_file(path, kLargestDvrpFile), path};
+}
+
+// With the travel times and the limits of rides that lie beside it, if there are any.
 Problem problem_of(const std::string& text, const std::string& path) {
-  const std::string beside = times_path(path);
-  if (!path_exists(beside)) return read_standard(text, path);
-  say("travel times: " + beside + "\n");
-  return read_standard(text, path, NamedText{read_whole_file(beside, kLargestDvrpFile), beside});
+  return read_standard(text, path, read_beside(times_path(path), "travel times"),
+                       read_beside(rides_path(path), "longest rides"));
 }
 
 std::vector<int> ids_of(const Problem& problem, std::span<const int> stops) {

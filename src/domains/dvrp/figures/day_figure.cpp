@@ -81,7 +81,7 @@ std::vector<VehicleDay> matched(std::vector<VehicleDay> days,
 
 std::string shift_text(const Request& asked, const Request& granted) {
   const float pickup = granted.pickup.early - asked.pickup.early;
-  const float dropoff = granted.dropoff.early - asked.dropoff.early;
+  const float dropoff = granted.dropoff.late - asked.dropoff.late;  // also where windows widen
   if (pickup == 0) return fmt::format("drop-off {:+.0f}", dropoff);
   if (dropoff == 0) return fmt::format("pickup {:+.0f}", pickup);
   return fmt::format("pickup {:+.0f}, drop-off {:+.0f}", pickup, dropoff);
@@ -187,7 +187,9 @@ class Windows {
     const Request& granted = granted_.request_at(pickup.node);
     const auto window = [](const Window& w) { return clock(w.early) + "-" + clock(w.late); };
     const auto change = [&](const Window& from, const Window& to) {
-      return from == to ? window(to) : window(from) + " moved to " + window(to);
+      if (from == to) return window(to);
+      const bool widens = to.early <= from.early && from.late <= to.late;
+      return window(from) + (widens ? " widened to " : " moved to ") + window(to);
     };
     return fmt::format("request {}: pickup {}, at {}; drop-off {}, at {}",
                        Instance::request_of(pickup.node) + 1, change(asked.pickup, granted.pickup),

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "flotilla/core/error.h"
+#include "flotilla/domains/dvrp/negotiation/trim.h"
 #include "flotilla/env/frame_stack.h"
 
 namespace flotilla::dvrp {
@@ -113,6 +114,11 @@ std::vector<Day> Days::play(const Player& negotiator) {
   evaluator_.play(player, true);
   require_routes();
   return std::exchange(played_, {});
+}
+
+void Days::trim(Day& day, const Routes& routes) const {
+  day.granted =
+      dvrp::trim(day.asked, std::move(day.granted), data().travellers, routes, granting()).granted;
 }
 
 void Days::keep(size_t index, const Negotiation::State& s) {

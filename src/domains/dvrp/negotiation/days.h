@@ -47,6 +47,8 @@ class Days {
   // REQUIRES: this outlives the days. Throws Error(kInterrupted), and Error(kEnvironment) for a day
   // without routes.
   std::vector<Day> play(const Player& negotiator);
+  // Cuts the shifts of a day to what these routes of it need (trim.h).
+  void trim(Day& day, const Routes& routes) const;
 
  private:
   void keep(size_t index, const Negotiation::State& s);

@@ -8,7 +8,6 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
-#include "flotilla/domains/dvrp/negotiation/trim.h"
 #include "flotilla/domains/dvrp/routing/rides.h"
 
 namespace flotilla::dvrp {
@@ -139,11 +138,7 @@ Routed routed_by(const Referee& referee, uint64_t seed, std::vector<Day> days) {
 void trim_all(Routed& routed, const Days& played, ThreadPool& pool) {
   pool.for_each(static_cast<int>(routed.days.size()), [&](int, int item) {
     const auto i = static_cast<size_t>(item);
-    if (!std::isfinite(routed.tours[i].cost)) return;
-    Day& day = routed.days[i];
-    day.granted = trim(day.asked, day.granted, played.data().travellers, routed.tours[i].routes,
-                       played.granting())
-                      .granted;
+    if (std::isfinite(routed.tours[i].cost)) played.trim(routed.days[i], routed.tours[i].routes);
   });
 }
 

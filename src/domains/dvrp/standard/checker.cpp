@@ -29,7 +29,7 @@ std::vector<Difference> rules_of(const Problem& problem, const Route& route) {
     before = route[i];
     if (Problem::is_pickup(route[i])) continue;
     const auto pickup = static_cast<size_t>(std::ranges::find(route, route[i] - 1) - route.begin());
-    const double most = problem.stop(route[i] - 1).service + problem.ride_limit;
+    const double most = problem.stop(route[i] - 1).service + problem.longest_ride(route[i]);
     rules.push_back({i + 1, pickup + 1, -most});
   }
   rules.push_back({route.size(), back, problem.stop(before).service + problem.distance(before, 0)});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/text.h"
@@ -66,6 +67,12 @@ void Lines::add(std::string_view text, int number) {
   if (line.fields.empty()) return;
   if (lines_.size() > kMostStops) refuse(line, "more than 1000 requests");
   lines_.push_back(std::move(line));
+}
+
+std::string path_beside(const std::string& instance_path, const char* ending) {
+  const std::filesystem::path path(instance_path);
+  const std::string name = path.filename().string();
+  return (path.parent_path() / (name.substr(0, name.find('.', 1)) + ending)).string();
 }
 
 }  // namespace flotilla::dvrp::standard

@@ -1,5 +1,5 @@
 // A text of lines of numbers, with what is wrong named by file and line: what standard instances
-// and their tables of travel times are made of.
+// and what lies beside them are made of.
 #pragma once
 
 #include <span>
@@ -34,6 +34,14 @@ class Lines {
 
   const std::string path_;
   std::vector<Line> lines_;
+};
+
+// What lies beside an instance: its name up to the first dot, with another ending.
+std::string path_beside(const std::string& instance_path, const char* ending);
+
+// A text, and the file it is of.
+struct NamedText {
+  std::string text, path;
 };
 
 }  // namespace flotilla::dvrp::standard

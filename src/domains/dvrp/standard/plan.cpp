@@ -81,7 +81,7 @@ void Vehicle::try_deliveries(const Problem& problem, Scheduler& scheduler, int r
     const int next = stops_[j + 1];
     const double there = std::max(last.earliest, behind(time, at, delivery));
     const double whole_ride = ride + problem.distance(at, delivery);
-    if (there > last.latest || whole_ride > problem.ride_limit + kGain) return;
+    if (there > last.latest || whole_ride > problem.longest_ride(delivery) + kGain) return;
     const double extra =
         j == pickup_place
             ? problem.distance(stops_[j], pickup) + problem.distance(pickup, delivery) +

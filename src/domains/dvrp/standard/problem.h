@@ -8,6 +8,7 @@
 // those it has on board or is about to pick up. Travel takes as long as the distance is.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <span>
 #include <string>
@@ -23,6 +24,7 @@ struct Stop {
   double service = 0;
   int load = 0;                            // that gets on; negative: off
   double earliest = 0, latest = kNoLimit;  // at which service begins
+  double longest_ride = kNoLimit;  // that may end here, where requests have their own limits
 };
 
 struct Problem {
@@ -30,7 +32,7 @@ struct Problem {
   double back_earliest = 0, back_latest = kNoLimit;  // at the depot, at the end
   int vehicles = 0, seats = 0;
   double route_limit = kNoLimit;  // from the depot to the depot
-  double ride_limit = kNoLimit;   // from the end of a pickup to the beginning of the delivery
+  double ride_limit = kNoLimit;   // of all rides
   bool vehicles_first = false;    // fewer are better, whatever the distance
   std::vector<double> distances;  // by stop and stop
 
@@ -41,6 +43,10 @@ struct Problem {
   const Stop& stop(int index) const { return stops[static_cast<size_t>(index)]; }
   double distance(int from, int to) const {
     return distances[static_cast<size_t>(from) * stops.size() + static_cast<size_t>(to)];
+  }
+  // From the end of the pickup to the beginning of this delivery.
+  double longest_ride(int delivery) const {
+    return std::min(ride_limit, stop(delivery).longest_ride);
   }
   // Of all pairs of stops, once these are there.
   void measure();

@@ -6,7 +6,7 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/text.h"
-#include "flotilla/domains/dvrp/standard/lines.h"
+#include "flotilla/domains/dvrp/standard/rides.h"
 #include "flotilla/domains/dvrp/standard/schedule.h"
 #include "flotilla/domains/dvrp/standard/times.h"
 
@@ -147,7 +147,8 @@ bool is_standard(const std::string& text) {
 }
 
 Problem read_standard(const std::string& text, const std::string& path,
-                      const std::optional<NamedText>& times) {
+                      const std::optional<NamedText>& times,
+                      const std::optional<NamedText>& rides) {
   const Lines lines(text, path);
   if (lines.all().size() < 2) throw Error(ErrorCode::kData, path + ": has no stops");
   const size_t fields = lines.all().front().fields.size();
@@ -164,6 +165,7 @@ Problem read_standard(const std::string& text, const std::string& path,
   } else {
     problem.measure();
   }
+  if (rides) set_rides(problem, rides->text, rides->path);
   require_serveable(problem, path);
   return problem;
 }

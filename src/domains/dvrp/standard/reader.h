@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "flotilla/domains/dvrp/standard/lines.h"
 #include "flotilla/domains/dvrp/standard/problem.h"
 
 namespace flotilla::dvrp::standard {
@@ -19,13 +20,11 @@ namespace flotilla::dvrp::standard {
 // Whether a file looks like one of them rather than like JSON.
 bool is_standard(const std::string& text);
 
-struct NamedText {
-  std::string text, path;
-};
-
-// `times`: of the table beside it (times.h); none: distances are straight. Throws Error(kData) that
-// names file and line, also for requests that no vehicle can serve, even alone.
+// `times`: of the table beside it (times.h); none: distances are straight. `rides`: of the list
+// beside it (rides.h); none: all have the same limit. Throws Error(kData) that names file and line,
+// also for requests that no vehicle can serve, even alone.
 Problem read_standard(const std::string& text, const std::string& path,
-                      const std::optional<NamedText>& times = std::nullopt);
+                      const std::optional<NamedText>& times = std::nullopt,
+                      const std::optional<NamedText>& rides = std::nullopt);
 
 }  // namespace flotilla::dvrp::standard

@@ -21,7 +21,7 @@ void Scheduler::add(int index) {
        .service = stop.service,
        .way = problem_.distance(at_, index),
        .pickup = delivery ? place_of_[static_cast<size_t>(index) - 1] : TimedStop::kNoRide,
-       .longest = problem_.ride_limit,
+       .longest = problem_.longest_ride(index),
        .time = 0,
        .least = 0});
   at_ = index;

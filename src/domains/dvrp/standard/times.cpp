@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/log.h"
@@ -55,9 +54,7 @@ Shortcuts shortcuts_of(const Problem& problem) {
 }  // namespace
 
 std::string times_path(const std::string& instance_path) {
-  const std::filesystem::path path(instance_path);
-  const std::string name = path.filename().string();
-  return (path.parent_path() / (name.substr(0, name.find('.', 1)) + ".times")).string();
+  return path_beside(instance_path, ".times");
 }
 
 void set_times(Problem& problem, const std::string& text, const std::string& path) {

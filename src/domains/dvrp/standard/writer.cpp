@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 
@@ -21,6 +22,16 @@ std::vector<int> nodes_in_order(const Instance& instance) {
 
 int64_t seconds_of(float minutes) { return std::llround(static_cast<double>(minutes) * 60); }
 
+// In the order of the requests; no ride is longer than the day.
+std::vector<double> longest_rides(const Instance& instance) {
+  std::vector<double> rides;
+  for (int k = 0; k < static_cast<int>(instance.requests.size()); ++k) {
+    rides.push_back(std::min(instance.longest_ride_s(Instance::pickup_of(k) + 1),
+                             static_cast<double>(seconds_of(kDay))));
+  }
+  return rides;
+}
+
 }  // namespace
 
 std::string cordeau_text(const Instance& instance) {
@@ -30,8 +41,10 @@ std::string cordeau_text(const Instance& instance) {
   const CityMap map = map_of(*instance.city, cells);
   const MapPoint depot = *map.places[static_cast<size_t>(cells.front())];
   const int64_t day = seconds_of(kDay);
-  std::string text = fmt::format("{} {} {} {} {}\n", instance.requests.size(),
-                                 2 * instance.requests.size(), day, kCapacity, day);
+  // A solver that reads this file alone keeps at least a limit that all have.
+  std::string text =
+      fmt::format("{} {} {} {} {}\n", instance.requests.size(), 2 * instance.requests.size(), day,
+                  kCapacity, std::ranges::max(longest_rides(instance)));
   for (size_t i = 0; i < nodes.size(); ++i) {
     const MapPoint place = *map.places[static_cast<size_t>(cells[i])];
     const Window window = instance.window(nodes[i]);
@@ -52,6 +65,13 @@ std::string times_text(const Instance& instance) {
     }
     text += '\n';
   }
+  return text;
+}
+
+std::string rides_text(const Instance& instance) {
+  std::string text;
+  if (!(instance.limits.excess < kUnlimited)) return text;
+  for (const double ride : longest_rides(instance)) text += fmt::format("{}\n", ride);
   return text;
 }
 

@@ -86,6 +86,24 @@ TEST(DayFigures, WithoutAnyShift) {
   EXPECT_GE(count(svg, "0.0 minutes, 0.0 %"), 1u);
 }
 
+TEST(DayFigures, ShiftsThatWidenAreNamedByTheEndThatIsLater) {
+  FigureDays days = drawn(1);
+  const Request& asked = days.asked.requests[0];
+  Request& granted = days.granted.requests[0];
+  const auto svg_of = [&](Shift shift) {
+    granted = shifted(asked, shift, Granting::kWiden);
+    days.after = solve(days.granted, {.iterations = 0});
+    return days.svg();
+  };
+  const std::string both = svg_of({.pickup = 20, .dropoff = 10});
+  EXPECT_EQ(count(both, "pickup -20, drop-off +10"), 1u);
+  EXPECT_EQ(count(both, " widened to "), 2u);
+  EXPECT_EQ(count(both, " moved to "), 0u);
+  const std::string late = svg_of({.pickup = 0, .dropoff = 10});
+  EXPECT_EQ(count(late, ">drop-off +10<"), 1u);
+  EXPECT_EQ(count(late, " widened to "), 1u);
+}
+
 TEST(DayFigures, OfAnEmptyDay) {
   FigureDays days;
   days.asked.city = days.granted.city = &data().city;

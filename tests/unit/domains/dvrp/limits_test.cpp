@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 
 #include "flotilla/core/json.h"
 #include "flotilla/domains/dvrp/data/instance_file.h"
@@ -19,6 +18,7 @@
 #include "flotilla/domains/dvrp/routing/router.h"
 #include "flotilla/domains/dvrp/routing/solver_plan.h"
 #include "support/error_text.h"
+#include "unit/domains/dvrp/line_city.h"
 #include "unit/domains/dvrp/made_up_city.h"
 #include "unit/domains/dvrp/route_support.h"
 
@@ -28,21 +28,6 @@ namespace {
 Rng limits_rng(int i) { return Rng(31, stream_of(Purpose::kTest, static_cast<uint64_t>(i))); }
 
 int below(Rng& rng, int n) { return static_cast<int>(rng.below(static_cast<uint32_t>(n))); }
-
-// Ten minutes from the depot to a, from a to b, from b to c; twice that from a to c.
-City line_city() {
-  return City({"depot", "a", "b", "c"},
-              {0, 600, 1200, 1800, 600, 0, 600, 1200, 1200, 600, 0, 600, 1800, 1200, 600, 0},
-              "test");
-}
-
-Request ride(int origin, int destination, Window pickup, Window dropoff) {
-  return {.trip = 0,
-          .origin = origin,
-          .destination = destination,
-          .pickup = pickup,
-          .dropoff = dropoff};
-}
 
 TEST(Limits, OfARideAreTheSmallerOfBoth) {
   EXPECT_FALSE(Limits{}.any());
@@ -55,7 +40,7 @@ TEST(Limits, OfARideAreTheSmallerOfBoth) {
 
 TEST(Limits, AreKeptByPickingUpLater) {
   const City city = line_city();
-  Instance instance{.city = &city, .requests = {ride(1, 2, {50, 60}, {90, 120})}};
+  Instance instance{.city = &city, .requests = {from_to(1, 2, {50, 60}, {90, 120})}};
   // Who is picked up at once waits on board: 40 minutes. At 60 he rides for 30.
   instance.limits = {.ride = 30};
   EXPECT_EQ(fault_of(instance, {{1, 2}}), "");
@@ -80,8 +65,9 @@ TEST(Limits, RidesThatAreShortEachMayNotBeSoTogether) {
   const Window whole{0, kDay};
   // The first boards by 100 and gets off at the end; the second is there from 115 on, and has to
   // leave by 120.
-  Instance instance{.city = &city,
-                    .requests = {ride(1, 3, {90, 100}, whole), ride(2, 3, {115, 200}, {0, 140})}};
+  Instance instance{
+      .city = &city,
+      .requests = {from_to(1, 3, {90, 100}, whole), from_to(2, 3, {115, 200}, {0, 140})}};
   const Routes shared = {{1, 3, 2, 4}};
   instance.limits = {.ride = 25};
   EXPECT_EQ(fault_of(instance, shared), "");
@@ -90,13 +76,14 @@ TEST(Limits, RidesThatAreShortEachMayNotBeSoTogether) {
   EXPECT_EQ(fault_of(instance, shared),
             "route 1: request 1 is on board for more than 24.00 minutes, whenever it is served");
   // Each can be served within 12 minutes, by waiting at other stops; not both.
-  Instance chain{.city = &city,
-                 .requests = {ride(1, 2, {0, 100}, {112, 300}), ride(2, 3, {0, 113}, {125, 300})}};
+  Instance chain{
+      .city = &city,
+      .requests = {from_to(1, 2, {0, 100}, {112, 300}), from_to(2, 3, {0, 113}, {125, 300})}};
   chain.limits = {.ride = 12};
   EXPECT_EQ(fault_of(chain, {{1, 2}, {3, 4}}), "");
   Instance crossing{
       .city = &city,
-      .requests = {ride(1, 2, {100, 100}, {0, 112}), ride(1, 2, {98, 99}, {111, 300})}};
+      .requests = {from_to(1, 2, {100, 100}, {0, 112}), from_to(1, 2, {98, 99}, {111, 300})}};
   crossing.limits = {.ride = 12};
   EXPECT_EQ(fault_of(crossing, {{3, 1, 2, 4}}), "");
   crossing.requests[0].dropoff = {112, 112};
@@ -145,26 +132,12 @@ Instance small_instance(const City& city, Rng& rng, int requests) {
     const auto early = static_cast<float>(10 + below(rng, 12)),
                wide = static_cast<float>(below(rng, 14));
     const float late = early + wide + static_cast<float>(below(rng, 14));
-    instance.requests.push_back(ride(origin, destination, {early, early + wide},
-                                     {late, late + static_cast<float>(below(rng, 14))}));
+    instance.requests.push_back(from_to(origin, destination, {early, early + wide},
+                                        {late, late + static_cast<float>(below(rng, 14))}));
   }
   if (rng.chance(0.7)) instance.limits.ride = 5 + below(rng, 14);
   if (rng.chance(0.7)) instance.limits.excess = 1 + below(rng, 10);
   return instance;
-}
-
-Route random_order(Rng& rng, int requests) {
-  std::vector<int> order;  // each request twice: first its pickup
-  for (int i = 0; i < 2 * requests; ++i) order.push_back(i / 2);
-  for (size_t left = order.size(); left > 1; --left) {
-    std::swap(order[left - 1], order[rng.below(static_cast<uint32_t>(left))]);
-  }
-  Route route;
-  std::set<int> on_board;
-  for (const int request : order) {
-    route.push_back(Instance::pickup_of(request) + (on_board.insert(request).second ? 0 : 1));
-  }
-  return route;
 }
 
 TEST(Limits, CheckerAndScheduleFindTimesWhereThereAreAny) {
@@ -174,7 +147,7 @@ TEST(Limits, CheckerAndScheduleFindTimesWhereThereAreAny) {
     const City city = small_city(rng);
     const int requests = 1 + below(rng, 3);
     Instance instance = small_instance(city, rng, requests);
-    const Route route = random_order(rng, requests);
+    const Route route = random_route(rng, requests);
     std::vector<int> times;
     const bool possible = has_times_by_trial(instance, route, times);
     ASSERT_EQ(fault_of(instance, {route}).empty(), possible) << i;
@@ -195,18 +168,6 @@ TEST(Limits, CheckerAndScheduleFindTimesWhereThereAreAny) {
   EXPECT_GT(delayed, 30) << "rides that are shorter because a vehicle waits elsewhere";
 }
 
-// Requests of the made-up city, half of them shifted, as far as each can be served alone.
-Instance limited_instance(int customers, const Limits& limits, Rng& rng) {
-  Instance instance = draw_instance(data(), customers, rng);
-  instance.limits = limits;
-  for (Request& request : instance.requests) {
-    const Request moved = shifted(request, shift_of(below(rng, kActions)));
-    const Instance alone{.city = instance.city, .requests = {moved}, .limits = limits};
-    if (rng.chance(0.5) && fault_of(alone, {{1, 2}}).empty()) request = moved;
-  }
-  return instance;
-}
-
 Route with_request(Route route, int request, size_t pickup, size_t dropoff) {
   const auto behind = [&route](size_t i) { return route.begin() + static_cast<std::ptrdiff_t>(i); };
   route.insert(behind(dropoff), Instance::pickup_of(request) + 1);
@@ -224,7 +185,7 @@ TEST(Limits, OfPlacesTheBestIsTheCheapestOfAll) {
   int places = 0, nowhere = 0, dearer = 0;
   for (int i = 0; i < 40; ++i) {
     Rng rng = limits_rng(5000 + i);
-    const Instance instance = limited_instance(2 + i % 20, {.excess = 3.0 + i % 13}, rng);
+    const Instance instance = random_instance(2 + i % 20, rng, {.excess = 3.0 + i % 13});
     Instance free = instance;
     free.limits = {};
     Problem problem(instance), free_problem(free);
@@ -258,32 +219,6 @@ TEST(Limits, OfPlacesTheBestIsTheCheapestOfAll) {
   EXPECT_GT(dearer, 20) << "places that the limits close";
 }
 
-// The least cost of all routes, by trying every next node.
-double best_routes(const Instance& instance, std::vector<Route>& routes, double bound) {
-  const double so_far = cost_of(instance, together(routes));
-  if (so_far - static_cast<double>(instance.minutes(routes.back().back(), 0)) >= bound) {
-    return bound;
-  }
-  if (fault_of(instance, together(routes)).empty()) bound = std::min(bound, so_far);
-  std::set<int> visited;
-  for (const Route& route : routes) visited.insert(route.begin(), route.end());
-  const Route last = routes.back();
-  for (int node = 1; node < instance.nodes(); ++node) {
-    if (visited.contains(node)) continue;
-    if (Instance::is_pickup(node) || std::ranges::count(last, node - 1) > 0) {
-      routes.back().push_back(node);
-      bound = best_routes(instance, routes, bound);
-      routes.back().pop_back();
-    }
-    if (Instance::is_pickup(node)) {
-      routes.push_back({node});
-      bound = best_routes(instance, routes, bound);
-      routes.pop_back();
-    }
-  }
-  return bound;
-}
-
 TEST(Limits, TheSolverFindsTheBestRoutesOfSmallInstances) {
   int dearer = 0;
   for (int i = 0; i < 60; ++i) {
@@ -294,12 +229,7 @@ TEST(Limits, TheSolverFindsTheBestRoutesOfSmallInstances) {
       request.dropoff = {400, 560};
     }
     instance.limits = {.excess = 0.5 + 2 * (i % 5)};
-    std::vector<Route> routes;
-    double best = kNever;
-    for (int first = 1; first < instance.nodes(); first += 2) {
-      routes = {{first}};
-      best = best_routes(instance, routes, best);
-    }
+    const double best = best_of_all(instance);
     const Solution found = solve(instance, {.iterations = 200, .seed = 1});
     EXPECT_EQ(fault_of(instance, found.routes), "") << i;
     EXPECT_NEAR(found.cost, best, 1e-3) << i;
@@ -317,7 +247,7 @@ TEST(Limits, AreKeptByEverythingThatMakesRoutes) {
   for (int i = 0; i < 30; ++i) {
     Rng rng = limits_rng(7000 + i);
     const Limits limits{.ride = i % 3 == 0 ? 60.0 : kUnlimited, .excess = 5.0 + i};
-    const Instance instance = limited_instance(1 + i, limits, rng);
+    const Instance instance = random_instance(1 + i, rng, limits);
     const Solution inserted = solve(instance, {.iterations = 0});
     EXPECT_EQ(fault_of(instance, inserted.routes), "");
     EXPECT_EQ(fault_of(instance, improve(instance, inserted.routes, 20).routes), "");
@@ -382,7 +312,7 @@ TEST(Limits, DetoursAreTheLeastThatKeepThem) {
   int dearer = 0, never = 0;
   for (int i = 0; i < 16; ++i) {
     Rng rng = limits_rng(9000 + i);
-    Instance instance = limited_instance(14, {.excess = 2.0 + i}, rng);
+    Instance instance = random_instance(14, rng, {.excess = 2.0 + i});
     const Request asked = request_for(data().travellers, instance.requests.back().trip);
     instance.requests.pop_back();
     const Routes routes = solve(instance, {.iterations = 50}).routes;

@@ -3,26 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include "unit/domains/dvrp/line_city.h"
+
 namespace flotilla::dvrp {
 namespace {
 
-// Ten minutes from the depot to a, from a to b, from b to c; twice that from a to c.
-City line() {
-  return City({"depot", "a", "b", "c"},
-              {0, 600, 1200, 1800, 600, 0, 600, 1200, 1200, 600, 0, 600, 1800, 1200, 600, 0},
-              "test");
-}
-
-Request from_to(int origin, int destination, Window pickup, Window dropoff) {
-  return {.trip = 0,
-          .origin = origin,
-          .destination = destination,
-          .pickup = pickup,
-          .dropoff = dropoff};
-}
-
 TEST(Rides, AreFromThePickupToTheDropOff) {
-  const City city = line();
+  const City city = line_city();
   const Window whole{0, kDay};
   const Instance instance{
       .city = &city,
@@ -39,7 +26,7 @@ TEST(Rides, AreFromThePickupToTheDropOff) {
 }
 
 TEST(Rides, IncludeTheWaitBeforeADropOff) {
-  const City city = line();
+  const City city = line_city();
   const Instance instance{.city = &city, .requests = {from_to(1, 2, {50, 60}, {90, 120})}};
   EXPECT_DOUBLE_EQ(rides_of(instance, {{1, 2}}).on_board, 40);
 }

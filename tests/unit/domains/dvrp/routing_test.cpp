@@ -20,16 +20,6 @@ namespace {
 
 Rng rng_of(int i) { return Rng(11, stream_of(Purpose::kTest, static_cast<uint64_t>(i))); }
 
-// As an env might leave it: some requests shifted.
-Instance random_instance(int customers, Rng& rng) {
-  Instance instance = draw_instance(data(), customers, rng);
-  for (Request& request : instance.requests) {
-    const int action = static_cast<int>(rng.below(kActions));
-    if (rng.chance(0.5)) request = shifted(request, shift_of(action));
-  }
-  return instance;
-}
-
 TEST(Instances, HaveATripOfEachTraveller) {
   Rng rng = rng_of(0);
   const Instance all = draw_instance(data(), 30, rng);
@@ -137,43 +127,6 @@ TEST(RouteChecker, CountsWhoIsOnBoard) {
   for (int i = 0; i < 9; ++i) route.push_back(Instance::pickup_of(i));
   for (int i = 0; i < 9; ++i) route.push_back(Instance::pickup_of(i) + 1);
   EXPECT_EQ(fault_of(instance, {route}), "route 1: full at request 9");
-}
-
-// The least cost of all routes, by trying every next node.
-double best_of_all(const Instance& instance, std::vector<Route>& routes, double bound) {
-  const double so_far = cost_of(instance, together(routes));
-  if (so_far - static_cast<double>(instance.minutes(routes.back().back(), 0)) >= bound) {
-    return bound;
-  }
-  if (fault_of(instance, together(routes)).empty()) bound = std::min(bound, so_far);
-  std::set<int> visited;
-  for (const Route& route : routes) visited.insert(route.begin(), route.end());
-  const Route last = routes.back();
-  for (int node = 1; node < instance.nodes(); ++node) {
-    if (visited.contains(node)) continue;
-    const bool here = std::ranges::count(last, node - 1) > 0;
-    if (Instance::is_pickup(node) || here) {
-      routes.back().push_back(node);
-      bound = best_of_all(instance, routes, bound);
-      routes.back().pop_back();
-    }
-    // Vehicles in the order of their first requests, so that no set of routes comes twice.
-    if (Instance::is_pickup(node) && node > last.front()) {
-      routes.push_back({node});
-      bound = best_of_all(instance, routes, bound);
-      routes.pop_back();
-    }
-  }
-  return bound;
-}
-
-double best_of_all(const Instance& instance) {
-  double best = std::numeric_limits<double>::infinity();
-  for (int first = 1; first < instance.nodes(); first += 2) {
-    std::vector<Route> routes = {{first}};
-    best = best_of_all(instance, routes, best);
-  }
-  return best;
 }
 
 TEST(Solver, FindsTheBestRoutesOfSmallInstances) {

@@ -14,6 +14,7 @@
 #include "flotilla/domains/dvrp/standard/search.h"
 #include "support/error_text.h"
 #include "support/source_dir.h"
+#include "unit/domains/dvrp/route_support.h"
 
 namespace flotilla::dvrp::standard {
 namespace {
@@ -120,22 +121,6 @@ Problem random_problem(Rng& rng, int requests) {
   return problem;
 }
 
-Route random_route(Rng& rng, int requests) {
-  std::vector<int> order;  // each request twice: first its pickup
-  for (int i = 0; i < 2 * requests; ++i) order.push_back(i / 2);
-  for (size_t left = order.size(); left > 1; --left) {
-    std::swap(order[left - 1], order[rng.below(static_cast<uint32_t>(left))]);
-  }
-  Route route;
-  std::vector<bool> on_board(static_cast<size_t>(requests), false);
-  for (const int request : order) {
-    const auto r = static_cast<size_t>(request);
-    route.push_back(Problem::pickup_of(request) + (on_board[r] ? 1 : 0));
-    on_board[r] = true;
-  }
-  return route;
-}
-
 void expect_sound(const Problem& problem, const Route& route, std::span<const double> times) {
   const auto time_of = [&](int stop) {
     return times[static_cast<size_t>(std::ranges::find(route, stop) - route.begin()) + 1];
@@ -150,7 +135,7 @@ void expect_sound(const Problem& problem, const Route& route, std::span<const do
     before = route[i];
     if (Problem::is_pickup(route[i])) continue;
     EXPECT_LE(time_of(route[i]) - time_of(route[i] - 1) - problem.stop(route[i] - 1).service,
-              problem.ride_limit + kTolerance);
+              problem.longest_ride(route[i]) + kTolerance);
   }
   EXPECT_LE(times.back() - times.front(), problem.route_limit + kTolerance);
 }
@@ -161,7 +146,10 @@ TEST(StandardSchedules, AreThereExactlyWhereTheCheckerFindsNoFault) {
   constexpr int kTries = 20'000;
   for (int i = 0; i < kTries; ++i) {
     const int requests = 1 + static_cast<int>(rng.below(4));
-    const Problem problem = random_problem(rng, requests);
+    Problem problem = random_problem(rng, requests);
+    for (Stop& stop : problem.stops) {
+      if (rng.chance(0.3)) stop.longest_ride = 8 + 15 * rng.uniform();
+    }
     const Route route = random_route(rng, requests);
     Scheduler scheduler(problem);
     const bool possible = scheduler.is_feasible(route);
@@ -171,6 +159,7 @@ TEST(StandardSchedules, AreThereExactlyWhereTheCheckerFindsNoFault) {
     expect_sound(problem, route, scheduler.times());
     Problem loose = problem;
     loose.ride_limit = loose.route_limit = kNoLimit;
+    for (Stop& stop : loose.stops) stop.longest_ride = kNoLimit;
     Scheduler early(loose);
     early.is_feasible(route);
     delayed += early.times()[1] < scheduler.times()[1] ? 1 : 0;

@@ -2,11 +2,14 @@
 // what was written, to the second.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "flotilla/domains/dvrp/routing/solver.h"
 #include "flotilla/domains/dvrp/standard/checker.h"
 #include "flotilla/domains/dvrp/standard/reader.h"
+#include "flotilla/domains/dvrp/standard/rides.h"
 #include "flotilla/domains/dvrp/standard/search.h"
 #include "flotilla/domains/dvrp/standard/times.h"
 #include "flotilla/domains/dvrp/standard/writer.h"
@@ -18,9 +21,13 @@ namespace {
 
 using flotilla::test::error_text;
 
-Instance drawn(int customers, uint64_t seed) {
+Instance asked(int customers, uint64_t seed) {
   Rng rng(seed, stream_of(Purpose::kEnv, 0));
-  Instance instance = draw_instance(data(), customers, rng);
+  return draw_instance(data(), customers, rng);
+}
+
+Instance drawn(int customers, uint64_t seed) {
+  Instance instance = asked(customers, seed);
   for (size_t k = 0; k < instance.requests.size(); k += 2) {
     instance.requests[k] = shifted(instance.requests[k], {.pickup = 10, .dropoff = 20});
   }
@@ -28,8 +35,10 @@ Instance drawn(int customers, uint64_t seed) {
 }
 
 Problem read_back(const Instance& instance) {
+  const std::string rides = rides_text(instance);
   return read_standard(cordeau_text(instance), "day.txt",
-                       NamedText{times_text(instance), "day.times"});
+                       NamedText{times_text(instance), "day.times"},
+                       rides.empty() ? std::nullopt : std::optional(NamedText{rides, "day.rides"}));
 }
 
 TEST(StandardWriter, WhatIsReadBackIsTheSameDay) {
@@ -50,6 +59,46 @@ TEST(StandardWriter, WhatIsReadBackIsTheSameDay) {
                                                 instance.cell(node), instance.cell(to))));
     }
   }
+}
+
+TEST(StandardWriter, LimitsOfRidesAreReadBack) {
+  Instance instance = asked(8, 3);  // moved windows may break limits by themselves
+  EXPECT_EQ(rides_text(instance), "");
+  EXPECT_EQ(read_back(instance).ride_limit, 86'400);
+  instance.limits.ride = 40;  // of all: the instance has it
+  EXPECT_EQ(rides_text(instance), "");
+  EXPECT_EQ(read_back(instance).ride_limit, 2400);
+  instance.limits.excess = 12.25;
+  const Problem problem = read_back(instance);
+  double longest = 0;
+  for (int dropoff = 2; dropoff < instance.nodes(); dropoff += 2) {
+    const double direct = instance.seconds(dropoff - 1, dropoff);
+    EXPECT_EQ(problem.longest_ride(dropoff), std::min(2400.0, direct + 735));
+    longest = std::max(longest, problem.longest_ride(dropoff));
+  }
+  EXPECT_EQ(problem.ride_limit, longest) << "for who reads the instance alone";
+}
+
+// Limits that are reached: routes without them break them.
+TEST(StandardWriter, BothSolversAndBothCheckersAgreeOnLimits) {
+  Instance instance = asked(12, 1);
+  const Solution free = solve(instance, {.iterations = 2000});
+  instance.limits.excess = 2;
+  const Problem problem = read_back(instance);
+  const auto listed = [](const Routes& routes) {
+    std::vector<Route> list;
+    for (const dvrp::RouteView route : routes) list.emplace_back(route.begin(), route.end());
+    return list;
+  };
+  EXPECT_NE(dvrp::fault_of(instance, free.routes), "");
+  EXPECT_NE(fault_of(problem, listed(free.routes)), "");
+  const Solution ours = solve(instance, {.iterations = 2000});
+  EXPECT_EQ(fault_of(problem, listed(ours.routes)), "");
+  const Found found = search(problem, {.iterations = 2000});
+  EXPECT_NEAR(found.distance, 60 * ours.cost, 0.01);
+  Routes theirs;
+  for (const Route& route : found.routes) theirs.add(route);
+  EXPECT_EQ(dvrp::fault_of(instance, theirs), "");
 }
 
 TEST(StandardWriter, BothSolversAndBothCheckersAgree) {
@@ -97,6 +146,24 @@ TEST(StandardTimes, WhatIsWrongIsNamed) {
             "file.times, line 2: column 2: a time of 4, where 0 from a stop to itself is expected");
   EXPECT_EQ(refused("0 1 2\n1 0 x\n1 2 0\n"), "file.times, line 2: column 3: 'x' is no number");
   EXPECT_EQ(refused("0 500 2\n1 0 3\n1 2 0\n"), "file: cannot be served, even alone: pickup 1");
+}
+
+TEST(StandardRides, WhatIsWrongIsNamed) {
+  EXPECT_EQ(rides_path("out.d/day-00001.after.txt"), "out.d/day-00001.rides");
+  const std::string instance =
+      "1 2 480 3 480\n0 0 0 0 0 0 480\n1 1 0 0 1 0 480\n2 1 2 0 -1 0 480\n";
+  const auto read = [&](const std::string& rides) {
+    return read_standard(instance, "file", std::nullopt, NamedText{rides, "file.rides"});
+  };
+  const auto refused = [&](const std::string& rides) {
+    return error_text(ErrorCode::kData, [&] { read(rides); });
+  };
+  EXPECT_EQ(read("2.5\n").longest_ride(2), 2.5);
+  EXPECT_EQ(read("500\n").longest_ride(2), 480);
+  EXPECT_EQ(refused("3\n4\n"), "file.rides: 2 lines, the instance has 1 request");
+  EXPECT_EQ(refused("3 4\n"), "file.rides, line 1: expected one number, got 2");
+  EXPECT_NE(refused("-3\n"), "");
+  EXPECT_EQ(refused("1.5\n"), "file: cannot be served, even alone: pickup 1");
 }
 
 }  // namespace
