@@ -28,7 +28,7 @@ struct ActorArguments {
 constexpr const char* kLeaving =
     "flotilla: interrupted: this rollout ends, then the actor leaves\n";
 
-void play(const Program& program, Collective& learner, int threads) {
+void play_for(const Program& program, Collective& learner, int threads) {
   ActorProcess actor(program.registry, program.algorithms, program.policy_factory, learner,
                      threads);
   say(fmt::format("envs {} to {} of {}, {}\n", actor.first_env(),
@@ -52,7 +52,7 @@ void act_for(const Program& program, const ActorArguments& arguments) {
     return join_learner(at, arguments.wait_s);
   }();
   try {
-    play(program, *learner, arguments.threads);
+    play_for(program, *learner, arguments.threads);
   } catch (const std::exception& exception) {
     const Error error = as_error(exception);
     // By the learner, which has told all of its actors so.

@@ -21,7 +21,9 @@
 namespace flotilla {
 namespace {
 
-constexpr std::chrono::milliseconds kLookEvery{100};
+constexpr std::chrono::milliseconds kGlanceEvery{100};
+
+const Error kRunEnded(ErrorCode::kInterrupted, "the run has ended");
 
 // A rollout by itself, to read columns into before they are believed.
 class ScratchRollout {
@@ -71,7 +73,7 @@ RemoteActors::~RemoteActors() {
     }
     // Ends what its thread waits for as well.
     if (pair != nullptr && !connection.over) {
-      pair->fail(Error(ErrorCode::kInterrupted, "the run has ended"));
+      pair->fail(kRunEnded);
     }
   }
   for (Connection& connection : connections_) connection.thread.join();
@@ -105,7 +107,7 @@ Rollout& RemoteActors::next() {
           fmt::format("no actor is connected; start one by: {} actor {}", program_name(), at));
       waiting.emplace("waiting for actors at " + at);
     }
-    bell_.wait_for(lock, kLookEvery);
+    bell_.wait_for(lock, kGlanceEvery);
   }
   wait_s_ += seconds_since(start);
   return *ring_[place_of(learnt_)];
@@ -171,7 +173,7 @@ void RemoteActors::look_for_actors() {
       return;
     }
     lock.lock();
-    bell_.wait_for(lock, kLookEvery, [this] { return stopping_; });
+    bell_.wait_for(lock, kGlanceEvery, [this] { return stopping_; });
   }
 }
 
@@ -198,6 +200,7 @@ void RemoteActors::serve(Connection& connection) {
       const std::lock_guard lock(mutex_);
       connection.pair = std::move(pair);
     }
+    if (latest() == nullptr) return connection.pair->fail(kRunEnded);
     if (welcome(connection)) {
       bell_.notify_all();
       if (!converse(connection)) return;

@@ -365,7 +365,7 @@ class RemoteActors(Scratch):
                 self.assert_ended(actor, 0, "the run has ended")
 
     def test_one_that_is_killed_costs_no_other_and_another_one_joins(self):
-        learner = self.learner("killed", "--steps=200000", HASTY)
+        learner = self.learner("killed", "--steps=500000", HASTY)
         first, second = self.actor(), self.actor()
         self.wait_for_steps("killed", 20000)
         first.kill()
@@ -374,7 +374,7 @@ class RemoteActors(Scratch):
         self.wait_for_steps("killed", 100000)
         second.kill()
         summary, err = self.summary(learner)
-        self.assertGreaterEqual(summary["steps"], 200000)
+        self.assertGreaterEqual(summary["steps"], 500000)
         self.assertEqual(err.count("an actor has joined"), 3, err)
         self.assertEqual(err.count("an actor is lost"), 2, err)
         self.assertIn("its process ended", err)
@@ -540,6 +540,25 @@ class BetweenHosts(Scratch):
         self.assertEqual([agent.returncode for agent in agents], [0, 0], [err[-500:] for _, err in said])
         found = [json.loads(out)["params_sha256"] for out, _ in said if out]
         self.assertEqual(found, [expected])
+
+    def test_a_remote_actor_that_is_cut_off_costs_no_other(self):
+        address = f"{self.hosts.address(0)}:29512"
+        commands = [(0, "train", "cartpole-impala", "--backend=actors", f"cluster.listen={address}", HASTY,
+                     "--steps=1000000000", "--threads=1", self.out("cut"), "save_freq=4096", "eval.episodes=0"),
+                    (0, "actor", address, "--threads=1"), (1, "actor", address, "--threads=1")]
+        team = Team(3, lambda rank: commands[rank][1:], lambda rank, size: {},
+                    lambda rank: self.hosts.prefix(commands[rank][0]))
+        self.addCleanup(team.kill)
+        team.wait_for(self.root / "cut" / "checkpoints" / "step_8192")
+        time.sleep(1)
+        self.hosts.cut_off(1)
+        time.sleep(9)
+        team.processes[0].send_signal(signal.SIGINT)
+        learner, near, far = team.end()
+        self.assertEqual((learner[0], near[0], far[0]), (130, 0, 3), (learner, near, far))
+        self.assertEqual(learner[2].count("an actor has joined"), 2)
+        self.assertEqual(learner[2].count("an actor is lost"), 1)
+        self.assertIn("the learner is lost: ", last_line(far[2]))
 
     def test_one_that_is_cut_off_ends_both_and_the_next_start_goes_on(self):
         limit = [*SMALL, HASTY, "--steps=98304", "save_freq=768"]

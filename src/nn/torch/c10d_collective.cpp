@@ -147,13 +147,17 @@ Collective* join_in_time(const Endpoint& at, double wait_s) {
         }
       },
       nobody);
-  return guarded([&] {
+  double deadline_s = 0;
+  int number = 0;
+  try {
     store->setTimeout(in_ms(wait_s));
-    const double deadline_s =
-        std::clamp(std::atof(text_of(store->get(kDeadline)).c_str()), 1., 1e6);
-    const auto number = static_cast<int>(store->add(kArrived, 1));
-    return new_pair(pair_launch(at, 1), deadline_s, store, number);
-  });
+    deadline_s = std::clamp(std::atof(text_of(store->get(kDeadline)).c_str()), 1., 1e6);
+    number = static_cast<int>(store->add(kArrived, 1));
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kEnvironment,
+                text("what is at ", at.text(), " is no learner: ", first_line(error)));
+  }
+  return guarded([&] { return new_pair(pair_launch(at, 1), deadline_s, store, number); });
 }
 
 }  // namespace
