@@ -501,8 +501,11 @@ class Hosts:
         self.ip("link", "set", f"{self.names[host]}o", "up")
 
     def close(self):
-        for words in [("netns", "del", name) for name in self.names] + [("link", "del", self.bridge)]:
-            subprocess.run(["ip", *words], check=False, capture_output=True)
+        # A namespace lives on while a connection of it waits for one that was cut off: its link goes before it.
+        for link in [f"{name}o" for name in self.names] + [self.bridge]:
+            subprocess.run(["ip", "link", "del", link], check=False, capture_output=True)
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
 
 class BetweenHosts(Scratch):
