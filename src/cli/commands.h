@@ -7,6 +7,7 @@ namespace flotilla {
 
 void add_list_command(Command& root, Program& program);
 void add_train_command(Command& root, Program& program);
+void add_actor_command(Command& root, Program& program);
 void add_eval_command(Command& root, Program& program);
 void add_plot_command(Command& root);
 void add_compare_command(Command& root);

@@ -51,6 +51,7 @@ int ended(int status) {
 void add_commands(Command& root, Program& program) {
   add_list_command(root, program);
   add_train_command(root, program);
+  add_actor_command(root, program);
   add_eval_command(root, program);
   add_plot_command(root);
   add_compare_command(root);

@@ -1,5 +1,7 @@
 #include "flotilla/core/collective.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace flotilla {
@@ -13,7 +15,7 @@ class Alone final : public Collective {
     std::ranges::copy(mine, all.begin());
   }
   void all_reduce(std::span<float>) override {}
-  void broadcast(std::span<std::byte>) override {}
+  void broadcast(std::span<std::byte>, int) override {}
 };
 
 }  // namespace
@@ -42,12 +44,17 @@ std::vector<std::vector<std::byte>> gather_bytes(Collective& collective,
   return gathered;
 }
 
-std::vector<std::byte> broadcast_bytes(Collective& collective, std::span<const std::byte> bytes) {
+std::vector<std::byte> broadcast_bytes(Collective& collective, std::span<const std::byte> bytes,
+                                       int from, uint64_t most) {
   uint64_t size = bytes.size();
-  collective.broadcast(std::as_writable_bytes(std::span(&size, 1)));
+  collective.broadcast(std::as_writable_bytes(std::span(&size, 1)), from);
+  if (size > most) {
+    throw Error(ErrorCode::kData,
+                fmt::format("a message of {} bytes, of which {} are expected at most", size, most));
+  }
   std::vector<std::byte> all(size);
-  if (collective.rank() == 0) std::ranges::copy(bytes, all.begin());
-  collective.broadcast(all);
+  if (collective.rank() == from) std::ranges::copy(bytes, all.begin());
+  collective.broadcast(all, from);
   return all;
 }
 

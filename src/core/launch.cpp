@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "flotilla/core/endpoint.h"
 #include "flotilla/core/error.h"
 
 namespace flotilla {
@@ -41,10 +42,6 @@ int number_in(const char* name, const std::string& text, int least, int most) {
 std::string required(const Variables& variables, const char* name, const char* because) {
   if (auto text = variables(name)) return *text;
   throw Error(ErrorCode::kUsage, fmt::format("{} is not set, though {} is", name, because));
-}
-
-bool is_loopback(const std::string& address) {
-  return address == "localhost" || address == "::1" || address.starts_with("127.");
 }
 
 // Processes of one start on one host have the same parent, and another start has another one; or

@@ -55,7 +55,8 @@ enum class Purpose : uint16_t {
   kPolicy = 3,   // actions a policy draws; index: step of the run
   kShuffle = 4,  // order of the rows in an update
   kInit = 5,     // first parameters; index: tensor
-  kSearch = 6    // of a search above trainings; index: trial
+  kSearch = 6,   // of a search above trainings; index: trial
+  kRemote = 7    // seeds of remote actors; index: the actor's number
 };
 
 constexpr uint64_t stream_of(Purpose purpose, uint64_t index) {

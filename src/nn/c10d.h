@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "flotilla/core/collective.h"
+#include "flotilla/core/endpoint.h"
 #include "flotilla/core/launch.h"
 
 namespace flotilla {
@@ -20,5 +21,13 @@ struct MeetingOptions {
 // Waits for all of them. Throws Error(kEnvironment) that names those who do not come within the
 // deadline, Error(kUsage) where the address or the port does not do.
 std::unique_ptr<Collective> meet(const Launch& launch, const MeetingOptions& options);
+
+// A learner to which actors come, each of which is a pair with it. On loopback they find each other
+// by a file of their user's own; on another address c10d listens on the port of all interfaces.
+// Throws Error(kUsage) where the address or the port does not do.
+std::unique_ptr<Listener> listen_for_actors(const Endpoint& at, double deadline_s);
+// An actor's side: waits for the learner. Throws Error(kEnvironment) where none is there within
+// `wait_s`, Error(kUsage) for what is no address.
+std::unique_ptr<Collective> join_learner(const Endpoint& at, double wait_s);
 
 }  // namespace flotilla

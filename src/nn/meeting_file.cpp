@@ -59,6 +59,11 @@ bool is_alive(const std::string& birth) {
   return birth_of(birth.substr(0, birth.find('.'))) == birth;
 }
 
+// What the names of files of this id begin with.
+std::string name_start(const std::string& id) {
+  return kPrefix + sha256_hex(id).substr(0, 16) + ".";
+}
+
 // Whose processes have ended.
 void remove_old(const std::string& folder) {
   for (const std::string& name : Directory(folder).names()) {
@@ -80,7 +85,7 @@ std::string find_file(const std::string& folder, const std::string& start) {
 
 MeetingFile::MeetingFile(const Launch& launch, double deadline_s) {
   const std::string folder = private_folder();
-  const std::string start = kPrefix + sha256_hex(launch.id).substr(0, 16) + ".";
+  const std::string start = name_start(launch.id);
   if (launch.rank == 0) {
     remove_old(folder);
     path_ = folder + "/" + start + birth_of(std::to_string(::getpid()));
@@ -97,6 +102,10 @@ MeetingFile::MeetingFile(const Launch& launch, double deadline_s) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+}
+
+bool MeetingFile::exists(const std::string& id) {
+  return !find_file(private_folder(), name_start(id)).empty();
 }
 
 void MeetingFile::remove() const { ::unlink(path_.c_str()); }

@@ -13,6 +13,9 @@ class MeetingFile {
   // Rank 0 makes it; the others wait for it. Throws Error(kEnvironment) after the deadline.
   MeetingFile(const Launch& launch, double deadline_s);
 
+  // Whether a process that lives has made one of this id.
+  static bool exists(const std::string& id);
+
   const std::string& path() const { return path_; }
   void remove() const;
 

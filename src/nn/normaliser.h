@@ -101,6 +101,9 @@ class RewardNormaliser {
   float scale() const;
   const RunningMoments& moments() const { return moments_; }
   void set_moments(RunningMoments moments) { moments_ = std::move(moments); }
+  // The running returns, by env: of envs that are others in each rollout.
+  const std::vector<double>& returns() const { return returns_; }
+  void set_returns(std::vector<double> returns) { returns_ = std::move(returns); }
   static constexpr float kClip = 10;
 
   // Of the envs of all processes; load() takes those from `first_env` on of so many.

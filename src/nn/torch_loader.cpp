@@ -23,6 +23,9 @@ void set_unless_set(const char* name, const char* value) { setenv(name, value, 0
 void prepare_environment() {
   set_unless_set("OMP_NUM_THREADS", "1");
   set_unless_set("OPENBLAS_NUM_THREADS", "1");
+  // What fails is an exception, of which one line is said; c10d would add some of its own.
+  set_unless_set("GLOG_minloglevel", "3");
+  set_unless_set("TORCH_CPP_LOG_LEVEL", "FATAL");
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {

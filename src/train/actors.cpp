@@ -111,17 +111,19 @@ void Actors::wait(uint32_t heard) {
   }
 }
 
-PolicyLag Actors::lag() const {
+PolicyLag lag_of(std::span<const int64_t> versions, int64_t now) {
   PolicyLag lag;
-  for (const int64_t version : places_[place_of(learnt_)].versions) {
-    lag.mean += static_cast<double>(version_ - version) / static_cast<double>(actors_.size());
-    lag.most = std::max(lag.most, version_ - version);
+  for (const int64_t version : versions) {
+    lag.mean += static_cast<double>(now - version) / static_cast<double>(versions.size());
+    lag.most = std::max(lag.most, now - version);
     const auto last = static_cast<int64_t>(PolicyLag::kShares) - 1;
-    lag.shares[static_cast<size_t>(std::min(version_ - version, last))] +=
-        1 / static_cast<double>(actors_.size());
+    lag.shares[static_cast<size_t>(std::min(now - version, last))] +=
+        1 / static_cast<double>(versions.size());
   }
   return lag;
 }
+
+PolicyLag Actors::lag() const { return lag_of(places_[place_of(learnt_)].versions, version_); }
 
 void Actors::learnt() {
   auto made = learner_ == nullptr ? policy_.snapshot() : nullptr;

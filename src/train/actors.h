@@ -51,6 +51,9 @@ struct PolicyLag {
   std::array<double, kShares> shares{};  // of the actors, by lag; the last: that or more
 };
 
+// Of columns that were played with these versions of the policy, when `now` is learnt.
+PolicyLag lag_of(std::span<const int64_t> versions, int64_t now);
+
 // What all actors did with their time, in seconds.
 struct ActorTimes {
   double act_s = 0, step_s = 0, learn_s = 0;

@@ -205,25 +205,40 @@ std::vector<Episode> Rollout::take_episodes() {
 
 namespace {
 
-// In either direction: each(name, bytes) for every array of a complete rollout.
+// Bytes of one env at one step of it.
+size_t bytes_each(const Rollout& rollout, int steps, std::span<const std::byte> array) {
+  return array.size() / (static_cast<size_t>(steps) * static_cast<size_t>(rollout.num_envs()));
+}
+
+// In either direction: each(name, bytes, steps) for every array of a complete rollout.
 template <class Each>
 void for_arrays(const Rollout& rollout, const EnvSpec& spec, const Each& each) {
-  const auto rows = static_cast<size_t>(rollout.rows());
-  const size_t more = rows + static_cast<size_t>(rollout.num_envs());
-  const auto array = [&](const char* name, auto* data, size_t count) {
-    each(name, std::as_writable_bytes(std::span(data, count)));
+  const int steps = rollout.horizon();
+  const auto array = [&](const char* name, auto* data, int of_steps, size_t count = 1) {
+    const auto rows = static_cast<size_t>(of_steps) * static_cast<size_t>(rollout.num_envs());
+    each(name, std::as_writable_bytes(std::span(data, rows * count)), of_steps);
   };
-  array("obs", rollout.obs, more * spec.obs.row_bytes());
-  array("latent", rollout.latent, rows * spec.action.dims() * sizeof(int32_t));
-  if (rollout.mask != nullptr) array("mask", rollout.mask, more * spec.action.mask_size());
-  array("reward", rollout.reward, rows);
-  array("logprob", rollout.logprob, rows);
-  array("value", rollout.value, rows);
-  array("final_value", rollout.final_value, rows);
-  array("last_value", rollout.last_value, static_cast<size_t>(rollout.num_envs()));
-  array("terminated", rollout.terminated, rows);
-  array("truncated", rollout.truncated, rows);
-  array("valid", rollout.valid, rows);
+  array("obs", rollout.obs, steps + 1, spec.obs.row_bytes());
+  array("latent", rollout.latent, steps, spec.action.dims() * sizeof(int32_t));
+  if (rollout.mask != nullptr) array("mask", rollout.mask, steps + 1, spec.action.mask_size());
+  array("reward", rollout.reward, steps);
+  array("logprob", rollout.logprob, steps);
+  array("value", rollout.value, steps);
+  array("final_value", rollout.final_value, steps);
+  array("last_value", rollout.last_value, 1);
+  array("terminated", rollout.terminated, steps);
+  array("truncated", rollout.truncated, steps);
+  array("valid", rollout.valid, steps);
+}
+
+void require_flags(std::span<const uint8_t> flags, const char* name) {
+  if (std::ranges::all_of(flags, [](uint8_t flag) { return flag <= 1; })) return;
+  throw Error(ErrorCode::kData, fmt::format("{}: a flag that is neither 0 nor 1", name));
+}
+
+void require_numbers(std::span<const float> numbers, const char* name) {
+  if (std::ranges::all_of(numbers, [](float number) { return std::isfinite(number); })) return;
+  throw Error(ErrorCode::kNumeric, fmt::format("{}: a number that is not finite", name));
 }
 
 }  // namespace
@@ -258,7 +273,7 @@ Episode load_episode(Reader& reader) {
 
 void Rollout::save(Writer& writer) const {
   for_arrays(*this, spec_,
-             [&](const char* name, std::span<std::byte> bytes) { writer.bytes(name, bytes); });
+             [&](const char* name, std::span<std::byte> bytes, int) { writer.bytes(name, bytes); });
   size_t count = 0;
   for (const Ends& ends : ends_) count += ends.episodes.size();
   writer.u64("episodes", count);
@@ -282,8 +297,9 @@ void Rollout::require_choices() const {
 }
 
 void Rollout::load(Reader& reader) {
-  for_arrays(*this, spec_,
-             [&](const char* name, std::span<std::byte> bytes) { reader.bytes_into(name, bytes); });
+  for_arrays(*this, spec_, [&](const char* name, std::span<std::byte> bytes, int) {
+    reader.bytes_into(name, bytes);
+  });
   require_choices();
   const uint64_t count = reader.u64("episodes");
   if (count > static_cast<uint64_t>(rows())) {
@@ -297,6 +313,60 @@ void Rollout::load(Reader& reader) {
       throw Error(ErrorCode::kData, "an episode of no env or step of its rollout");
     }
     ends_[0].episodes.push_back(episode);
+  }
+}
+
+void Rollout::take_columns(const Rollout& from, Span envs, int part) {
+  std::vector<std::span<std::byte>> sources;
+  for_arrays(from, spec_,
+             [&](const char*, std::span<std::byte> bytes, int) { sources.push_back(bytes); });
+  auto source = sources.begin();
+  const auto count = static_cast<size_t>(envs.size());
+  for_arrays(*this, spec_, [&](const char*, std::span<std::byte> bytes, int steps) {
+    const size_t each = bytes_each(*this, steps, bytes), row = each * count;
+    for (int step = 0; step < steps; ++step) {
+      std::memcpy(bytes.data() + this->row(step, envs.begin) * each,
+                  source->data() + static_cast<size_t>(step) * row, row);
+    }
+    ++source;
+  });
+  Ends& ends = ends_[static_cast<size_t>(part)];
+  ends = {};
+  for (const Ends& other : from.ends_) {
+    std::ranges::copy(other.episodes, std::back_inserter(ends.episodes));
+  }
+  for (Episode& episode : ends.episodes) episode.env += envs.begin;
+}
+
+void Rollout::require_open_choices() const {
+  const auto* choice = reinterpret_cast<const int32_t*>(latent);
+  const uint8_t* open = mask;
+  for (int64_t i = 0; i < rows(); ++i) {
+    for (const int choices : spec_.action.choices) {
+      if (open[*choice++] == 0) throw Error(ErrorCode::kData, "an action that was not open");
+      open += choices;
+    }
+  }
+}
+
+void Rollout::require_learnable() const {
+  const auto count = static_cast<size_t>(rows());
+  require_finite();
+  require_numbers({logprob, count}, "logprob");
+  require_numbers({value, count}, "value");
+  require_numbers({final_value, count}, "final_value");
+  require_numbers({last_value, static_cast<size_t>(num_envs_)}, "last_value");
+  require_flags({terminated, count}, "terminated");
+  require_flags({truncated, count}, "truncated");
+  require_flags({valid, count}, "valid");
+  if (mask != nullptr) {
+    require_flags({mask, (count + static_cast<size_t>(num_envs_)) * spec_.action.mask_size()},
+                  "mask");
+    require_open_choices();
+  }
+  if (spec_.action.is_box()) {
+    require_numbers({reinterpret_cast<const float*>(latent), count * spec_.action.dims()},
+                    "action");
   }
 }
 

@@ -121,12 +121,20 @@ class Rollout {
   };
   Cuts& cuts(int part = 0) { return ends_[static_cast<size_t>(part)].cuts; }
 
+  // Takes the rows of a smaller rollout for these envs, and its episodes for this part. Parts may
+  // do so at once. REQUIRES: as many envs and steps, and the same spaces.
+  void take_columns(const Rollout& from, Span envs, int part);
+  // Throws Error(kData) or Error(kNumeric) for rows, from another machine say, that no policy could
+  // have made: numbers that are not finite, flags that are none, choices that are closed.
+  void require_learnable() const;
+
   // All that a learner sees, and the episodes that ended: as it is when it is complete.
   void save(Writer& writer) const;
   void load(Reader& reader);
 
  private:
-  void require_choices() const;  // throws Error(kData)
+  void require_choices() const;       // throws Error(kData)
+  void require_open_choices() const;  // likewise, where there is a mask
 
   struct Ends {
     Cuts cuts;

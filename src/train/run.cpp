@@ -26,7 +26,8 @@ namespace {
 
 constexpr const char* kSummary = "summary.json";
 constexpr const char* kHistory = "history.jsonl";
-constexpr double kLongUpdate = 0.1;  // of the time that a run is given
+constexpr const char* kNoText = "\"\"";  // as YAML
+constexpr double kLongUpdate = 0.1;      // of the time that a run is given
 constexpr size_t kLargestSummary = size_t{1} << 24U;
 
 // What a run writes; event files have the time in their names.
@@ -71,7 +72,8 @@ std::vector<std::string> changes_since(const CheckpointState& state, const std::
   for (const Key& key : run.config.schema().keys()) {
     const std::string old = before.text(key.name), now = run.config.text(key.name);
     if (old == now) continue;
-    const bool actors = key.name == "backend" && (old == "actors" || now == "actors");
+    const bool actors = (key.name == "backend" && (old == "actors" || now == "actors")) ||
+                        (key.name == "cluster.listen" && (old == kNoText || now == kNoText));
     if (is_fixed(key.name) || actors || (run.asynchronous() && holds_rollouts(key.name))) {
       throw Error(ErrorCode::kUsage,
                   fmt::format("a resumed run cannot change {} from {} to {}", key.name, old, now));
@@ -288,7 +290,12 @@ void Run::train(const UpdateCallback& after) {
   try {
     while (!finished()) {
       if (trainer_->asked_to_stop()) stop_interrupted();
-      iterate(after);
+      try {
+        iterate(after);
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::kInterrupted) throw;
+        stop_interrupted();  // it waited for a rollout: nothing has changed
+      }
     }
     if (saved_step_ != trainer_->progress().steps) checkpoint(true);
     if (metrics_ != nullptr) metrics_->flush();

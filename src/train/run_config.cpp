@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "flotilla/core/endpoint.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/log.h"
 #include "flotilla/core/system.h"
@@ -39,6 +40,14 @@ int groups_worth(const EnvType& type, const VecOptions& vec) {
   return 1;
 }
 
+// Parts of a rollout that remote actors send: the same on every machine, for they are what an
+// actor plays.
+int slots_worth(int num_envs) {
+  int slots = 4;
+  while (num_envs % slots != 0) --slots;
+  return slots;
+}
+
 }  // namespace
 
 Schema RunConfig::vec_schema() {
@@ -58,6 +67,9 @@ Schema ClusterOptions::schema() {
       .execution()
       .number("deadline_s", d.deadline_s, {1, 1e6},
               "seconds without a sign of life after which a process is given up")
+      .execution()
+      .text("listen", d.listen,
+            "PORT of this host, or HOST:PORT for others, where remote actors come; empty: none")
       .execution();
   return schema;
 }
@@ -67,6 +79,7 @@ ClusterOptions ClusterOptions::from(const Config& config, const std::string& pre
   options.sum = config.get_text(prefix + "sum") == "exact" ? BlockSum::kExact : BlockSum::kFast;
   options.port = static_cast<int>(config.get_integer(prefix + "port"));
   options.deadline_s = config.get_number(prefix + "deadline_s");
+  options.listen = config.get_text(prefix + "listen");
   return options;
 }
 
@@ -136,6 +149,8 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
   learner_threads = static_cast<int>(config.get_integer("learner_threads"));
   most_learner_threads =
       config.get_integer("threads") == 0 ? cpu_count() : std::min(threads, cpu_count());
+  cluster = ClusterOptions::from(config, "cluster.");
+  if (remote() && config.get_integer("actors") == 0) vec.groups = slots_worth(vec.num_envs);
   async = AsyncOptions::from(config, "async.");
   if (asynchronous() && type.worker_command && vec.workers == 0) {
     vec.workers = std::min(cpu_count(), vec.groups);
@@ -169,7 +184,6 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
   checkpoint = {.every = config.get_integer("save_freq"),
                 .every_s = config.get_number("checkpoint.every_s"),
                 .keep = static_cast<int>(config.get_integer("checkpoint.keep"))};
-  cluster = ClusterOptions::from(config, "cluster.");
   const int64_t rows = int64_t{n_steps} * vec.num_envs;
   if (rows > kMaxRows) {
     throw Error(ErrorCode::kUsage, fmt::format("n_steps {} x num_envs {} is more than {} rows",
@@ -184,7 +198,30 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
                     " learns from what the present policy did (algo=appo and "
                     "algo=impala allow for others)");
   }
+  if (remote()) require_remote();
   fill_in();
+}
+
+void RunConfig::require_remote() const {
+  const auto expect = [](bool holds, const std::string& what) {
+    if (!holds) throw Error(ErrorCode::kUsage, what + " with cluster.listen");
+  };
+  const Endpoint at = endpoint_from(cluster.listen, "cluster.listen");
+  expect(asynchronous() && !algorithm.learns_in_actors,
+         "algo, backend: expected appo or impala, and actors,");
+  expect(!async.fixed, "async.schedule: expected free");
+  expect(!vec.in_workers() && !type.worker_command,
+         "workers: expected 0, and environments that are no programs of their own,");
+  expect(vec.replicas == 1, "replicas: expected 1");
+  expect(config.get_text("curriculum").empty(), "curriculum: expected none");
+  expect(vec.num_envs % vec.groups == 0,
+         fmt::format("actors: expected a number that divides num_envs {}, not {},", vec.num_envs,
+                     vec.groups));
+  if (at.host == "0.0.0.0" || at.host == "::") {
+    throw Error(ErrorCode::kUsage,
+                "cluster.listen: expected the address by which actors reach this host, not '" +
+                    at.host + "'");
+  }
 }
 
 int RunConfig::blocks() const { return algorithm.blocks ? algorithm.blocks(algo_config) : 1; }

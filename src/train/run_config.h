@@ -35,7 +35,9 @@ struct ClusterOptions {
   BlockSum sum = BlockSum::kExact;
   int port = 0;  // where they meet; 0: the one behind MASTER_PORT
   double deadline_s = 30;
+  std::string listen;  // "PORT" or "HOST:PORT" where remote actors come; "": there are none
   Collective* collective = &alone();  // set by who starts the run; outlives it
+  Listener* listener = nullptr;       // likewise, instead of one at `listen`
 
   static Schema schema();
   static ClusterOptions from(const Config& config, const std::string& prefix);
@@ -85,10 +87,13 @@ struct RunConfig {
   std::vector<std::string> without_effect() const;
   void require_learning_actors() const;  // throws Error(kUsage)
   void require_equal_blocks() const;     // likewise
+  void require_remote() const;           // likewise
   // Lets the environment fill in what is left open.
   void fill_in();
   // Whether actors run ahead of the learner.
   bool asynchronous() const { return vec.backend == Backend::kActors; }
+  // Whether they are processes elsewhere.
+  bool remote() const { return !cluster.listen.empty(); }
 };
 
 // Of a directory that may have come from somebody else, who is not asked where to write outside of

@@ -7,9 +7,11 @@
 #include <limits>
 
 #include "flotilla/core/clock.h"
+#include "flotilla/core/endpoint.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
+#include "flotilla/nn/c10d.h"
 #include "flotilla/nn/make_policy.h"
 #include "flotilla/train/learner_threads.h"
 #include "flotilla/train/news.h"
@@ -64,8 +66,10 @@ Trainer::Trainer(const RunConfig& run)
                   "backend: expected serial or threads, not actors: the envs of '" + run.type.name +
                       "' learn together");
     }
-    actors_ = std::make_unique<Actors>(*vec_, ring_, *policy_, pool(), run.algorithm.needs,
-                                       run.async, run.seed);
+    if (!run.remote()) {
+      actors_ = std::make_unique<Actors>(*vec_, ring_, *policy_, pool(), run.algorithm.needs,
+                                         run.async, run.seed);
+    }
   } else {
     collector_ = std::make_unique<Collector>(*vec_, *rollout_, *policy_, run.algorithm.needs,
                                              run.seed, &pool());
@@ -83,19 +87,33 @@ Trainer::Trainer(const RunConfig& run)
     policy_->reward_normaliser() =
         RewardNormaliser(static_cast<size_t>(own_envs_.num_envs), learner_->gamma());
   }
-  if (actors_ != nullptr) {
-    actors_->reset(run.env_seed);
-  } else {
-    collector_->reset(run.env_seed);
-  }
+  if (actors_ != nullptr) actors_->reset(run.env_seed);
+  if (collector_ != nullptr) collector_->reset(run.env_seed);
+  if (run.remote()) listen(run);
   begin_ns_ = now_ns();
   begin_cpu_s_ = cpu_seconds();
   begin_machine_s_ = machine_cpu_seconds();
   timing_.start_s = seconds_since(start_ns_);
 }
 
+// The environments here are not stepped: they say what a checkpoint of this run looks like, with
+// which it could go on by itself.
+void Trainer::listen(const RunConfig& run) {
+  vec_->reset(run.env_seed, rollout_->first_view());
+  Listener* listener = run.cluster.listener;
+  if (listener == nullptr) {
+    const Endpoint at = endpoint_from(run.cluster.listen, "cluster.listen");
+    listener_ = listen_for_actors(at, run.cluster.deadline_s);
+    listener = listener_.get();
+  }
+  remote_ = std::make_unique<RemoteActors>(run_, ring_, *policy_, learner_->gamma(), *listener);
+}
+
 // Threads of the pool may be in the envs.
-Trainer::~Trainer() { actors_.reset(); }
+Trainer::~Trainer() {
+  actors_.reset();
+  remote_.reset();
+}
 
 ThreadPool& Trainer::pool() { return own_pool_ != nullptr ? *own_pool_ : *vec_->team(); }
 
@@ -174,6 +192,10 @@ void Trainer::learn_from_envs(double fraction_done) {
   progress_.update =
       learner_->learn(rollout_->batch(run_.algorithm.needs, rewards, epsilon), progress);
   if (actors_ != nullptr) report_actors();
+  if (remote_ != nullptr) {
+    report_lag(remote_->lag());
+    progress_.update.metrics.emplace_back("async/actors", remote_->connected());
+  }
   timing_.advantage_s += progress_.update.advantage_s;
   timing_.update_s += progress_.update.update_s;
   if (run_.network.normalise_obs) {
@@ -186,11 +208,9 @@ void Trainer::learn_from_envs(double fraction_done) {
       policy_->obs_normaliser().update(obs, rows, blocks_);
     }
   }
-  if (actors_ != nullptr) {
-    actors_->learnt();
-  } else {
-    rollout_->carry_over();
-  }
+  if (actors_ != nullptr) actors_->learnt();
+  if (remote_ != nullptr) remote_->learnt();
+  if (collector_ != nullptr) rollout_->carry_over();
   const int64_t steps = int64_t{run_.n_steps} * run_.vec.num_envs;  // of all processes
   progress_.steps += steps;
   ++progress_.updates;
@@ -202,23 +222,27 @@ void Trainer::learn_from_envs(double fraction_done) {
   progress_.steps_per_s = static_cast<double>(steps) / seconds_since(start);
 }
 
-void Trainer::report_actors() {
+void Trainer::report_lag(const PolicyLag& lag) {
   Update& update = progress_.update;
   const auto add = [&update](const std::string& name, double value) {
     update.metrics.emplace_back(name, value);
   };
-  const bool learns_here = learner_->in_actors() == nullptr;
-  if (learns_here) {
-    const PolicyLag lag = actors_->lag();
-    add("async/lag", lag.mean);
-    add("async/lag_max", static_cast<double>(lag.most));
-    for (size_t i = 0; i < lag.shares.size(); ++i) {
-      const bool is_last = i + 1 == lag.shares.size();
-      add("async/lag_" + std::to_string(i) + (is_last ? "_or_more" : ""), lag.shares[i]);
-    }
-    add("time/gradient_s", update.update_s - update.apply_s);
-    add("time/apply_s", update.apply_s);
+  add("async/lag", lag.mean);
+  add("async/lag_max", static_cast<double>(lag.most));
+  for (size_t i = 0; i < lag.shares.size(); ++i) {
+    const bool is_last = i + 1 == lag.shares.size();
+    add("async/lag_" + std::to_string(i) + (is_last ? "_or_more" : ""), lag.shares[i]);
   }
+  add("time/gradient_s", update.update_s - update.apply_s);
+  add("time/apply_s", update.apply_s);
+}
+
+void Trainer::report_actors() {
+  const auto add = [this](const std::string& name, double value) {
+    progress_.update.metrics.emplace_back(name, value);
+  };
+  const bool learns_here = learner_->in_actors() == nullptr;
+  if (learns_here) report_lag(actors_->lag());
   const ActorTimes times = actors_->take_actor_times();
   add("time/actor_act_s", times.act_s);
   add("time/actor_step_s", times.step_s);
@@ -237,6 +261,11 @@ void Trainer::collect(float epsilon) {
     timing_.step_s += times.step_s;
     timing_.wait_s += times.wait_s;
     timing_.update_s += times.learn_s;
+    return;
+  }
+  if (remote_ != nullptr) {
+    rollout_ = &remote_->next();
+    timing_.wait_s += remote_->take_wait_s();
     return;
   }
   const uint64_t waited = pool().waited_ns();
@@ -293,6 +322,8 @@ void Trainer::save(Writer& writer) const {
   if (actors_ != nullptr) {
     actors_->pause();
     actors_->save(writer);
+  } else if (remote_ != nullptr) {
+    remote_->save(writer);
   } else {
     writer.u64("env_steps", collector_->steps());
   }
@@ -319,6 +350,8 @@ void Trainer::load(Reader& reader) {
   progress.return_best = reader.f64("return_best");
   if (actors_ != nullptr) {
     actors_->load(reader);
+  } else if (remote_ != nullptr) {
+    remote_->load(reader);
   } else {
     collector_->set_steps(reader.u64("env_steps"));
   }
@@ -352,7 +385,8 @@ std::deque<Episode> Trainer::read_episodes(Reader& reader) const {
 }
 
 void Trainer::hear_news() {
-  const News own{.failures = static_cast<int64_t>(vec_->take_failures().size()),
+  const int64_t elsewhere = remote_ != nullptr ? remote_->take_failures() : 0;
+  const News own{.failures = static_cast<int64_t>(vec_->take_failures().size()) + elsewhere,
                  .interrupted = interrupted(),
                  .episodes = rollout_->take_episodes()};
   News all = gather_news(processes(), own, vec_->first_env());
@@ -411,6 +445,7 @@ void Trainer::scale_rewards() {
     ended[i] = rollout_->terminated[i] | rollout_->truncated[i];
   }
   RewardNormaliser& normaliser = policy_->reward_normaliser();
+  if (remote_ != nullptr) normaliser.set_returns(remote_->returns());
   normaliser.update(run_.n_steps, rollout_->reward, ended.data(), rollout_->valid, blocks_);
   const float scale = normaliser.scale();
   scaled_reward_.resize(rows);

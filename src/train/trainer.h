@@ -22,6 +22,7 @@
 #include "flotilla/train/collector.h"
 #include "flotilla/train/evaluator.h"
 #include "flotilla/train/orders.h"
+#include "flotilla/train/remote_actors.h"
 #include "flotilla/train/rollout.h"
 #include "flotilla/train/run_config.h"
 #include "flotilla/train/timing.h"
@@ -145,6 +146,8 @@ class Trainer {
   void save_envs(Writer& writer) const;
   Collective& processes() const { return blocks_.collective(); }
   void collect(float epsilon);
+  void listen(const RunConfig& run);
+  void report_lag(const PolicyLag& lag);
   void report_actors();
   void note_episodes();
   void average_recent();
@@ -161,7 +164,9 @@ class Trainer {
   Rollout* rollout_ = nullptr;                // the one that is learnt from
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<Collector> collector_;  // or
-  std::unique_ptr<Actors> actors_;
+  std::unique_ptr<Actors> actors_;        // or
+  std::unique_ptr<Listener> listener_;    // for
+  std::unique_ptr<RemoteActors> remote_;
   std::unique_ptr<Learner> learner_;
   std::vector<float> scaled_reward_;
   std::vector<Episode> ended_;

@@ -145,7 +145,7 @@ class CliTest(unittest.TestCase):
 class Help(CliTest):
     def test_every_command_explains_itself(self):
         for command in ([], ["list"], ["train"], ["check"], ["bench"], ["bench", "env"],
-                        ["bench", "ppo"], ["bench", "parallel"], ["bench", "scaling"], ["bench", "threads"], ["doctor"]):
+                        ["bench", "ppo"], ["bench", "parallel"], ["bench", "scaling"], ["bench", "threads"], ["doctor"], ["actor"]):
             for flag in ("--help", "-h"):
                 with self.subTest(command=command, flag=flag):
                     result = self.run_cli(*command, flag)
@@ -230,7 +230,7 @@ class BadInput(CliTest):
         all_envs = " ('flotilla list' shows all)"
         cases = [
             (["bnch"], "unknown command 'bnch'; did you mean 'bench'? "
-                       "(commands: list, train, eval, plot, compare, export, check, verify, bench, doctor, cage2, corners, regions, maze, coinrun, dvrp, funding)"),
+                       "(commands: list, train, actor, eval, plot, compare, export, check, verify, bench, doctor, cage2, corners, regions, maze, coinrun, dvrp, funding)"),
             (["bench", "env", "cartpol"],
              "unknown environment 'cartpol'; did you mean 'cartpole'?" + all_envs),
             (["bench", "env", "tetris"], "unknown environment 'tetris'" + all_envs),
@@ -311,7 +311,7 @@ class BadInput(CliTest):
     def test_unknown_commands_and_options_get_a_suggestion(self):
         for arguments, message in (
                 (["bnech"], "unknown command 'bnech'; did you mean 'bench'?"
-                            " (commands: list, train, eval, plot, compare, export, check, verify, bench, doctor, cage2, corners, regions, maze, coinrun, dvrp, funding)"),
+                            " (commands: list, train, actor, eval, plot, compare, export, check, verify, bench, doctor, cage2, corners, regions, maze, coinrun, dvrp, funding)"),
                 (["bench", "evn"],
                  "unknown command 'evn'; did you mean 'env'? (commands: env, ppo, parallel, scaling, threads, search, oracle)"),
                 (["bench"], "a command is missing (commands: env, ppo, parallel, scaling, threads, search, oracle)"),
@@ -346,7 +346,7 @@ class Names(CliTest):
     SHOWN = "a\\x1b[31m\\x0d\\x07\\u009b\\nflotilla: all is well\\t"
 
     def test_control_characters_are_escaped(self):
-        self.expect_error([self.NASTY], 2, f"unknown command '{self.SHOWN}' (commands: list, train, "
+        self.expect_error([self.NASTY], 2, f"unknown command '{self.SHOWN}' (commands: list, train, actor, "
                           "eval, plot, compare, export, check, verify, bench, doctor, cage2, corners, "
                           "regions, maze, coinrun, dvrp, funding)")
         for arguments, status, message in (
@@ -384,7 +384,7 @@ class Names(CliTest):
 
     def test_bytes_that_are_no_text(self):
         self.expect_error([b"\xff\xfe".decode(errors="surrogateescape")], 2,
-                          "unknown command '\\xff\\xfe' (commands: list, train, eval, plot, compare, "
+                          "unknown command '\\xff\\xfe' (commands: list, train, actor, eval, plot, compare, "
                           "export, check, verify, bench, doctor, cage2, corners, regions, maze, coinrun, dvrp, funding)")
         run = b"run \xff".decode(errors="surrogateescape")
         self.addCleanup(shutil.rmtree, self.dir / run, ignore_errors=True)

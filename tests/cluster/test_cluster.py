@@ -318,6 +318,150 @@ class Refusals(Scratch):
             self.assertIn(text, last_line(err))
 
 
+class RemoteActors(Scratch):
+    """A learner and actors that are started alone, on loopback."""
+
+    PORTS = iter(range(29600, 29700))
+
+    def setUp(self):
+        super().setUp()
+        self.port = next(self.PORTS)
+
+    def start(self, *words):
+        process = subprocess.Popen([OPTIONS.binary, *words], env=clean_environment(), stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def learner(self, name, *more, recipe="cartpole-impala"):
+        return self.start("train", recipe, "--backend=actors", f"cluster.listen={self.port}", "--threads=1",
+                          "eval.episodes=20", "--json", self.out(name), *more)
+
+    def actor(self, *more):
+        return self.start("actor", f"127.0.0.1:{self.port}", "--threads=1", *more)
+
+    def summary(self, learner):
+        out, err = learner.communicate(timeout=240)
+        self.assertEqual(learner.returncode, 0, err[-1000:])
+        return json.loads(out), err
+
+    def assert_ended(self, process, status, text, within=20):
+        _, err = process.communicate(timeout=within)
+        self.assertEqual((process.returncode, last_line(err)), (status, text), err[-600:])
+
+    def wait_for_steps(self, name, steps, timeout=60):
+        """Until metrics.jsonl has a line of so many."""
+        path = self.root / name / "metrics.jsonl"
+        start = time.monotonic()
+        while time.monotonic() - start < timeout:
+            lines = path.read_text().splitlines() if path.exists() else []
+            if any(json.loads(line)["step"] >= steps for line in lines[-2:-1]):
+                return
+            time.sleep(0.05)
+        self.fail(f"{steps} steps were not reached")
+
+    def test_learn(self):
+        for recipe, steps in (("cartpole-impala", 300000), ("cartpole-appo", 200000)):
+            actors = [self.actor(), self.actor()]  # before there is a learner
+            summary, _ = self.summary(self.learner(recipe, f"--steps={steps}", recipe=recipe))
+            self.assertGreaterEqual(summary["eval"]["mean"], 400, recipe)
+            self.assertGreaterEqual(summary["steps"], steps)
+            for actor in actors:
+                self.assert_ended(actor, 0, "the run has ended")
+
+    def test_one_that_is_killed_costs_no_other_and_another_one_joins(self):
+        learner = self.learner("killed", "--steps=500000", HASTY)
+        first, second = self.actor(), self.actor()
+        self.wait_for_steps("killed", 20000)
+        first.kill()
+        self.wait_for_steps("killed", 60000)
+        third = self.actor()
+        self.wait_for_steps("killed", 100000)
+        second.kill()
+        summary, err = self.summary(learner)
+        self.assertGreaterEqual(summary["steps"], 500000)
+        self.assertEqual(err.count("an actor has joined"), 3, err)
+        self.assertEqual(err.count("an actor is lost"), 2, err)
+        self.assertIn("its process ended", err)
+        self.assert_ended(third, 0, "the run has ended")
+
+    def test_one_that_hangs_is_given_up(self):
+        learner = self.learner("hung", "--steps=1000000000", HASTY)
+        first, _ = self.actor(), self.actor()
+        self.wait_for_steps("hung", 10000)
+        first.send_signal(signal.SIGSTOP)
+        time.sleep(8)
+        learner.send_signal(signal.SIGINT)
+        _, err = learner.communicate(timeout=20)
+        self.assertEqual(learner.returncode, 130, err)
+        self.assertIn("no sign of life within 6 s", err)
+
+    def test_the_end_of_the_learner(self):
+        for signum, status, text in ((signal.SIGKILL, 3, "flotilla: the learner is lost: its process ended"),
+                                     (signal.SIGINT, 0, "the run has ended")):
+            learner = self.learner(f"end{signum}", "--steps=1000000000", HASTY)
+            actor = self.actor()
+            self.wait_for_steps(f"end{signum}", 5000)
+            learner.send_signal(signum)
+            self.assert_ended(actor, status, text, 10)
+            learner.communicate(timeout=20)
+
+    def test_a_run_goes_on_with_new_actors(self):
+        learner = self.learner("resumed", "--steps=60000")
+        actor = self.actor()
+        self.wait_for_steps("resumed", 10000)
+        learner.send_signal(signal.SIGINT)
+        learner.communicate(timeout=20)
+        self.assert_ended(actor, 0, "the run has ended")
+        actor = self.actor()
+        summary, _ = self.summary(self.start("train", f"--resume={self.root / 'resumed'}", "--json"))
+        self.assertGreaterEqual(summary["steps"], 60000)
+        self.assert_ended(actor, 0, "the run has ended")
+
+    def test_a_learner_without_actors_says_how_to_start_one_and_can_be_stopped(self):
+        learner = self.learner("alone", "--steps=60000")
+        time.sleep(2)
+        learner.send_signal(signal.SIGINT)
+        _, err = learner.communicate(timeout=20)
+        self.assertEqual(learner.returncode, 130, err)
+        self.assertIn(f"actor 127.0.0.1:{self.port}", err)
+
+    def test_an_actor_that_is_interrupted_says_goodbye(self):
+        learner = self.learner("left", "--steps=40000")
+        actor = self.actor()
+        self.wait_for_steps("left", 5000)
+        actor.send_signal(signal.SIGINT)
+        actor.communicate(timeout=10)
+        self.assertEqual(actor.returncode, 130)
+        self.actor()
+        _, err = self.summary(learner)
+        self.assertIn("an actor has left", err)
+        self.assertNotIn("is lost", err)
+
+    def test_refusals(self):
+        for words, status, text in (
+                ([f"127.0.0.1:{self.port}", "--wait=1"], 3,
+                 f"no learner has been found at 127.0.0.1:{self.port} within 1 s"),
+                ([f"{own_address()}:{self.port}", "--wait=1"], 3,
+                 f"no learner has been found at {own_address()}:{self.port} within 1 s"),
+                (["no.such.host.invalid:5555"], 2,
+                 "no.such.host.invalid:5555: 'no.such.host.invalid' is no address: Name or service not known"),
+                (["127.0.0.1:x"], 2, "actor: expected HOST:PORT with a port from 1 to 65535, not '127.0.0.1:x'")):
+            start = time.monotonic()
+            self.assert_ended(self.start("actor", *words), status, "flotilla: " + text, 15)
+            self.assertLess(time.monotonic() - start, 12)
+
+    def test_over_tcp(self):
+        address = f"{own_address()}:{self.port}"
+        actor = self.start("actor", address, "--threads=1")
+        summary, _ = self.summary(self.start(
+            "train", "cartpole-impala", "--backend=actors", f"cluster.listen={address}", "--steps=20000",
+            "eval.episodes=0", "--json", self.out("tcp")))
+        self.assertGreaterEqual(summary["steps"], 20000)
+        self.assert_ended(actor, 0, "the run has ended")
+
+
 def own_address():
     """One that is not loopback, or loopback where there is no other."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -363,8 +507,11 @@ class Hosts:
         self.ip("link", "set", f"{self.names[host]}o", "up")
 
     def close(self):
-        for words in [("netns", "del", name) for name in self.names] + [("link", "del", self.bridge)]:
-            subprocess.run(["ip", *words], check=False, capture_output=True)
+        # A namespace lives on while a connection of it waits for one that was cut off: its link goes before it.
+        for link in [f"{name}o" for name in self.names] + [self.bridge]:
+            subprocess.run(["ip", "link", "del", link], check=False, capture_output=True)
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
 
 class BetweenHosts(Scratch):
@@ -402,6 +549,25 @@ class BetweenHosts(Scratch):
         self.assertEqual([agent.returncode for agent in agents], [0, 0], [err[-500:] for _, err in said])
         found = [json.loads(out)["params_sha256"] for out, _ in said if out]
         self.assertEqual(found, [expected])
+
+    def test_a_remote_actor_that_is_cut_off_costs_no_other(self):
+        address = f"{self.hosts.address(0)}:29512"
+        commands = [(0, "train", "cartpole-impala", "--backend=actors", f"cluster.listen={address}", HASTY,
+                     "--steps=1000000000", "--threads=1", self.out("cut"), "save_freq=4096", "eval.episodes=0"),
+                    (0, "actor", address, "--threads=1"), (1, "actor", address, "--threads=1")]
+        team = Team(3, lambda rank: commands[rank][1:], lambda rank, size: {},
+                    lambda rank: self.hosts.prefix(commands[rank][0]))
+        self.addCleanup(team.kill)
+        team.wait_for(self.root / "cut" / "checkpoints" / "step_8192")
+        time.sleep(1)
+        self.hosts.cut_off(1)
+        time.sleep(9)
+        team.processes[0].send_signal(signal.SIGINT)
+        learner, near, far = team.end()
+        self.assertEqual((learner[0], near[0], far[0]), (130, 0, 3), (learner, near, far))
+        self.assertEqual(learner[2].count("an actor has joined"), 2)
+        self.assertEqual(learner[2].count("an actor is lost"), 1)
+        self.assertIn("the learner is lost: ", last_line(far[2]))
 
     def test_one_that_is_cut_off_ends_both_and_the_next_start_goes_on(self):
         limit = [*SMALL, HASTY, "--steps=98304", "save_freq=768"]

@@ -69,11 +69,12 @@ class ThreadTeam {
       });
       std::ranges::copy(sum, numbers.begin());
     }
-    void broadcast(std::span<std::byte> bytes) override {
+    void broadcast(std::span<std::byte> bytes, int from) override {
       const std::vector<std::byte> own(bytes.begin(), bytes.end());
       team_.exchange(rank_, own, [&](const auto& given) {
-        require(given[0].size() == bytes.size());
-        std::ranges::copy(given[0], bytes.begin());
+        const auto& sent = given[static_cast<size_t>(from)];
+        require(sent.size() == bytes.size());
+        std::ranges::copy(sent, bytes.begin());
       });
     }
 

@@ -1,437 +1,184 @@
-// Processes on c10d and Gloo: src/nn/c10d.h.
-//
-// Two groups of connections: one for what is exchanged, one for signs of life, on which a thread
-// meets the others every second. Gloo says that something broke, never who broke it. So whoever
-// notices calls the roll in the store: those who are there sign, and those who do not are lost.
-#ifndef USE_C10D_GLOO
-#define USE_C10D_GLOO
-#endif
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
+// The functions of the plugin: where processes meet (src/nn/c10d.h).
+#include "flotilla/nn/torch/c10d_collective.h"
 
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <cstring>
+#include <functional>
 #include <future>
-#include <mutex>
-#include <optional>
-#include <sstream>
-#include <thread>
-#include <torch/csrc/distributed/c10d/FileStore.hpp>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "flotilla/core/clock.h"
-#include "flotilla/core/text.h"
-#include "flotilla/nn/meeting_file.h"
+#include "flotilla/core/endpoint.h"
 #include "flotilla/nn/torch/c10d_plugin.h"
-#include "flotilla/nn/torch/libtorch.h"
 
 namespace flotilla {
 namespace {
 
-using std::chrono::milliseconds;
-using StorePtr = c10::intrusive_ptr<c10d::Store>;
-using GroupPtr = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
-using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-
-// Who waits looks up this often.
-constexpr milliseconds kGlance{100};
-// Gloo's own limit, which ends connections: the signs of life come before it.
-constexpr milliseconds kNever = std::chrono::hours(24 * 30);
-// For the others to sign, and to hear what failed; a third of a shorter deadline.
-constexpr double kRollCall_s = 3;
-
-// Not by fmt: newer libtorch brings headers of another version of it.
-template <class... Parts>
-std::string text(const Parts&... parts) {
-  std::ostringstream all;
-  (all << ... << parts);
-  return all.str();
+MeetingPlace place_of(const Launch& launch, const MeetingOptions& options) {
+  MeetingPlace place;
+  if (launch.one_host()) {
+    place.file.emplace(launch, options.deadline_s);
+    place.store = c10::make_intrusive<c10d::FileStore>(place.file->path(), launch.size);
+  } else {
+    if (options.port == 0 && launch.port == 0) {
+      throw Error(ErrorCode::kUsage, "MASTER_PORT is not set: give it, or cluster.port");
+    }
+    own_address_towards(launch.address, kAddress);  // which is refused before it is waited for
+    const int port = options.port > 0 ? options.port : launch.port + 1;
+    place.store =
+        tcp_store(launch.address, port, launch.rank == 0, options.deadline_s, "cluster.port");
+  }
+  place.store->setTimeout(in_ms(options.deadline_s));
+  return place;
 }
-
-milliseconds in_ms(double seconds) { return milliseconds(static_cast<int64_t>(seconds * 1e3)); }
-
-std::string first_line(const std::exception& exception) {
-  const auto* of_torch = dynamic_cast<const c10::Error*>(&exception);
-  const std::string lines =
-      of_torch != nullptr ? of_torch->what_without_backtrace() : std::string(exception.what());
-  return lines.substr(0, lines.find('\n'));
-}
-
-std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
-std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
-
-// The address of this host that packets to `host` leave from.
-std::string own_address_towards(const std::string& host) {
-  addrinfo wanted{}, *found = nullptr;
-  wanted.ai_socktype = SOCK_DGRAM;
-  if (const int problem = ::getaddrinfo(host.c_str(), "9", &wanted, &found); problem != 0) {
-    throw Error(ErrorCode::kUsage,
-                text("MASTER_ADDR: '", host, "' is no address: ", gai_strerror(problem)));
-  }
-  std::string address;
-  for (const addrinfo* each = found; each != nullptr && address.empty(); each = each->ai_next) {
-    const int fd = ::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    sockaddr_storage own{};
-    socklen_t size = sizeof own;
-    char text[INET6_ADDRSTRLEN + 16] = {};
-    // Of a datagram socket, connecting sends nothing: it only asks the routing table.
-    if (fd >= 0 && ::connect(fd, each->ai_addr, each->ai_addrlen) == 0 &&
-        ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
-        ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr, 0,
-                      NI_NUMERICHOST) == 0) {
-      address = text;
-    }
-    if (fd >= 0) ::close(fd);
-  }
-  ::freeaddrinfo(found);
-  if (address.empty()) {
-    throw Error(ErrorCode::kUsage, "MASTER_ADDR: no way leads from this host to " + host);
-  }
-  return address;
-}
-
-StorePtr tcp_store(const Launch& launch, const MeetingOptions& options) {
-  const int port = options.port > 0 ? options.port : launch.port + 1;
-  if (options.port == 0 && launch.port == 0) {
-    throw Error(ErrorCode::kUsage, "MASTER_PORT is not set: give it, or cluster.port");
-  }
-  c10d::TCPStoreOptions tcp;
-  tcp.port = static_cast<uint16_t>(port);
-  tcp.isServer = launch.rank == 0;
-  tcp.waitWorkers = false;
-  tcp.timeout = in_ms(options.deadline_s);
-  try {
-    return c10::make_intrusive<c10d::TCPStore>(launch.address, tcp);
-  } catch (const std::exception& error) {
-    const std::string why = first_line(error);
-    const bool taken = why.find("already in use") != std::string::npos;
-    throw Error(ErrorCode::kUsage, text("cluster.port: ", port, " of ", launch.address,
-                                        " cannot be ", launch.rank == 0 ? "opened" : "reached",
-                                        ": ", taken ? "another program has it" : why));
-  }
-}
-
-std::string here(int rank) { return text("here/", rank); }
-std::string signature(int rank) { return text("alive/", rank); }
-constexpr const char* kTrouble = "trouble";
-constexpr const char* kFailed = "failed";
-constexpr const char* kHeard = "heard";
-
-class C10dCollective final : public Collective {
- public:
-  C10dCollective(const Launch& launch, const MeetingOptions& options)
-      : rank_(launch.rank),
-        size_(launch.size),
-        deadline_s_(options.deadline_s),
-        roll_call_s_(std::min(kRollCall_s, options.deadline_s / 3)),
-        period_s_(std::min(1.0, options.deadline_s / 5)),
-        hosts_store_(!launch.one_host() && launch.rank == 0) {
-    const std::string own = launch.one_host() ? "127.0.0.1" : own_address_towards(launch.address);
-    // On one host a file: a TCPStore listens on all interfaces.
-    if (launch.one_host()) {
-      file_.emplace(launch, deadline_s_);
-      store_ = c10::make_intrusive<c10d::FileStore>(file_->path(), size_);
-    } else {
-      store_ = tcp_store(launch, options);
-    }
-    store_->setTimeout(in_ms(deadline_s_));
-    wait_for_all();
-    exchange_ = make_group("exchange", own);
-    life_ = make_group("life", own);
-    watcher_ = std::thread([this] { watch(); });
-  }
-
-  ~C10dCollective() override {
-    stop_watching();
-    // Their destructors would wait for what never comes.
-    exchange_.release();
-    life_.release();
-    store_.release();
-  }
-
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
-
-  // What is exchanged lies in tensors of libtorch, which live until Gloo is done with them: where a
-  // process is lost, that may be after whoever called has given up.
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    if (mine.empty()) return;
-    at::Tensor received;
-    complete([&] {
-      WorkPtr work;
-      received = start_gather(*exchange_, mine, work);
-      return work;
-    });
-    std::memcpy(all.data(), received.data_ptr(), all.size());
-  }
-
-  void all_reduce(std::span<float> numbers) override {
-    std::vector<at::Tensor> tensors = {
-        at::empty({static_cast<int64_t>(numbers.size())}, at::kFloat)};
-    std::memcpy(tensors[0].data_ptr(), numbers.data(), numbers.size_bytes());
-    complete([&] { return exchange_->allreduce(tensors); });
-    std::memcpy(numbers.data(), tensors[0].data_ptr(), numbers.size_bytes());
-  }
-
-  void broadcast(std::span<std::byte> bytes) override {
-    if (bytes.empty()) return;
-    std::vector<at::Tensor> tensors = {bytes_in_tensor(bytes)};
-    complete([&] { return exchange_->broadcast(tensors); });
-    std::memcpy(bytes.data(), tensors[0].data_ptr(), bytes.size());
-  }
-
-  // Nobody looks into the store any more when all have met, so that its file can go.
-  void end() override {
-    ending_ = true;
-    stop_watching();
-    std::vector<std::byte> one(1), all(static_cast<size_t>(size_));
-    try {
-      all_gather(one, all);
-    } catch (const Error&) {
-      return;  // all is done: whoever is gone has no more to say
-    }
-    if (file_ && rank_ == 0) file_->remove();
-  }
-
-  void fail(const Error& error) override {
-    if (lost_to_others_) return;  // they have ended before
-    try {
-      store_->set(kFailed, bytes_of(text(rank_, " ", exit_status(error), " ", error.what())));
-      store_->set(kTrouble, bytes_of("1"));
-      // Without the store nobody would hear it.
-      const uint64_t start = now_ns();
-      while (hosts_store_ && store_->add(kHeard, 0) < size_ - 1 &&
-             seconds_since(start) < roll_call_s_) {
-        std::this_thread::sleep_for(kGlance);
-      }
-    } catch (const std::exception&) {
-      // The store is gone, and with it those who would listen.
-    }
-  }
-
- private:
-  static at::Tensor bytes_in_tensor(std::span<const std::byte> bytes) {
-    at::Tensor tensor = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
-    std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
-    return tensor;
-  }
-
-  // Starts it, and returns where the bytes of all will be.
-  at::Tensor start_gather(c10d::ProcessGroupGloo& group, std::span<const std::byte> mine,
-                          WorkPtr& work) const {
-    std::vector<at::Tensor> inputs = {bytes_in_tensor(mine)};
-    at::Tensor all = at::empty({size_, static_cast<int64_t>(mine.size())}, at::kByte);
-    std::vector<std::vector<at::Tensor>> outputs = {all.unbind(0)};
-    work = group.allgather(outputs, inputs);
-    return all;
-  }
-
-  GroupPtr make_group(const char* name, const std::string& own_address) {
-    auto options = c10d::ProcessGroupGloo::Options::create(kNever);
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(own_address));
-    options->threads = 1;
-    auto prefixed = c10::make_intrusive<c10d::PrefixStore>(name, store_);
-    return c10::make_intrusive<c10d::ProcessGroupGloo>(prefixed, rank_, size_, options);
-  }
-
-  void wait_for_all() {
-    const uint64_t start = now_ns();
-    store_->set(here(rank_), bytes_of("1"));
-    for (;;) {
-      std::vector<std::string> missing;
-      for (int r = 0; r < size_; ++r) {
-        if (!store_->check({here(r)})) missing.push_back(std::to_string(r));
-      }
-      if (missing.empty()) return;
-      if (seconds_since(start) > deadline_s_) {
-        throw Error(ErrorCode::kEnvironment, text("rank ", join(missing, ", "), " of ", size_,
-                                                  " has not come within ", deadline_s_, " s"));
-      }
-      std::this_thread::sleep_for(milliseconds(20));
-    }
-  }
-
-  // Starts an operation and waits for it, as long as all are there.
-  template <class Start>
-  void complete(const Start& start) {
-    try {
-      const WorkPtr work = start();
-      const uint64_t begin = now_ns();
-      while (!finished(*work)) {
-        if (!ending_ && verdict()) throw *verdict();
-        if (ending_ && seconds_since(begin) > deadline_s_) {
-          throw Error(ErrorCode::kEnvironment, "the others are gone");
-        }
-      }
-    } catch (const Error&) {
-      throw;
-    } catch (const std::exception& error) {
-      if (ending_) throw Error(ErrorCode::kEnvironment, first_line(error));
-      throw why_it_broke(error);
-    }
-  }
-
-  // Waits for a moment. Throws what the operation failed by.
-  static bool finished(c10d::Work& work) {
-    try {
-      work.wait(kGlance);
-      return true;
-    } catch (const std::exception&) {
-      if (work.isCompleted()) throw;
-      return false;  // it took longer
-    }
-  }
-
-  // What the watcher finds out.
-  Error why_it_broke(const std::exception& error) {
-    broken_ = true;
-    bell_.notify_all();
-    const uint64_t start = now_ns();
-    while (!verdict() && seconds_since(start) < deadline_s_) {
-      std::this_thread::sleep_for(milliseconds(10));
-    }
-    if (verdict()) return *verdict();
-    return {ErrorCode::kEnvironment,
-            "the connection to other processes broke: " + first_line(error)};
-  }
-
-  std::optional<Error> verdict() const {
-    const std::lock_guard lock(mutex_);
-    return verdict_;
-  }
-
-  void watch() {
-    try {
-      while (!stopped()) {
-        if (!beat()) return call_the_roll(now_ns());
-        const uint64_t start = now_ns();
-        while (seconds_since(start) < period_s_ && !stopped()) {
-          if (troubled()) return call_the_roll(now_ns());
-          std::unique_lock lock(mutex_);
-          bell_.wait_for(lock, kGlance);
-        }
-      }
-    } catch (const std::exception& error) {
-      if (ending_ || stopped()) return;
-      // The store is gone, and with it the process that has it.
-      judge({ErrorCode::kEnvironment, "rank 0 is lost: " + first_line(error)});
-    }
-  }
-
-  // Whether all gave a sign of life in time.
-  bool beat() {
-    const std::byte sign{1};
-    WorkPtr work;
-    try {
-      start_gather(*life_, {&sign, 1}, work);
-      const uint64_t start = now_ns();
-      while (!finished(*work)) {
-        if (stopped()) return true;
-        // By the deadline all have ended, so that the roll is called before.
-        silent_ = seconds_since(start) > deadline_s_ - roll_call_s_ - period_s_;
-        if (silent_ || troubled()) return false;
-      }
-      return true;
-    } catch (const std::exception&) {
-      return stopped();
-    }
-  }
-
-  bool troubled() { return broken_ || store_->check({kTrouble}); }
-
-  void call_the_roll(uint64_t start) {
-    if (ending_) return;
-    store_->set(signature(rank_), bytes_of("1"));
-    store_->set(kTrouble, bytes_of("1"));
-    std::vector<std::string> missing;
-    do {
-      if (store_->check({kFailed})) return pass_on(text_of(store_->get(kFailed)));
-      missing.clear();
-      for (int r = 0; r < size_; ++r) {
-        if (!store_->check({signature(r)})) missing.push_back(std::to_string(r));
-      }
-      std::this_thread::sleep_for(milliseconds(20));
-    } while (!missing.empty() && seconds_since(start) < roll_call_s_);
-    if (ending_) return;
-    if (missing.empty()) {
-      // Or this process was silent for so long that the others have gone.
-      return judge({ErrorCode::kEnvironment, "the connections between the processes broke"});
-    }
-    judge(
-        {ErrorCode::kEnvironment, text("rank ", join(missing, ", "), " is lost: ",
-                                       silent_ ? text("no sign of life within ", deadline_s_, " s")
-                                               : std::string("its process ended"))});
-  }
-
-  // "2 3 text": rank, exit status and text of what failed.
-  void pass_on(const std::string& failed) {
-    const size_t first = failed.find(' '), second = failed.find(' ', first + 1);
-    const int status = std::stoi(failed.substr(first + 1, second - first - 1));
-    const std::string rank = failed.substr(0, first), text = failed.substr(second + 1);
-    store_->add(kHeard, 1);
-    // What rank 0 says is said of the run, not of a process.
-    judge({static_cast<ErrorCode>(status), rank == "0" ? text : "rank " + rank + ": " + text});
-  }
-
-  void judge(const Error& error) {
-    const std::lock_guard lock(mutex_);
-    verdict_ = error;
-    lost_to_others_ = true;
-  }
-
-  bool stopped() const { return stop_; }
-  void stop_watching() {
-    stop_ = true;
-    bell_.notify_all();
-    if (watcher_.joinable()) watcher_.join();
-  }
-
-  const int rank_, size_;
-  const double deadline_s_, roll_call_s_;
-  const double period_s_;  // between signs of life
-  const bool hosts_store_;
-  std::optional<MeetingFile> file_;
-  StorePtr store_;
-  GroupPtr exchange_, life_;
-  mutable std::mutex mutex_;
-  std::condition_variable bell_;
-  std::optional<Error> verdict_;  // under mutex_
-  bool silent_ = false;           // the watcher's
-  std::atomic<bool> stop_{false}, ending_{false}, broken_{false}, lost_to_others_{false};
-  std::thread watcher_;
-};
 
 // In a thread that can be left behind: a program that is no store and has the port lets c10d wait
 // for ever.
-Collective* meet_in_time(const Launch& launch, const MeetingOptions& options) {
-  auto made = std::make_shared<std::promise<Collective*>>();
-  std::future<Collective*> result = made->get_future();
-  std::thread([made, launch, options] {
+template <class Made>
+Made in_time(double limit_s, const std::function<Made()>& make, const std::string& late) {
+  auto made = std::make_shared<std::promise<Made>>();
+  std::future<Made> result = made->get_future();
+  std::thread([made, make] {
     try {
-      made->set_value(torch_nn::guarded([&] { return new C10dCollective(launch, options); }));
+      made->set_value(guarded(make));
     } catch (...) {
       made->set_exception(std::current_exception());
     }
   }).detach();
-  if (result.wait_for(in_ms(options.deadline_s + kRollCall_s)) == std::future_status::ready) {
-    return result.get();
+  if (result.wait_for(in_ms(limit_s)) == std::future_status::ready) return result.get();
+  throw Error(ErrorCode::kEnvironment, late);
+}
+
+Collective* meet_in_time(const Launch& launch, const MeetingOptions& options) {
+  return in_time<Collective*>(
+      options.deadline_s + kRollCall_s,
+      [=] { return new C10dCollective(launch, options.deadline_s, place_of(launch, options)); },
+      text("rank ", launch.rank, " could not meet the others within ", options.deadline_s, " s at ",
+           launch.one_host() ? "this host" : launch.address));
+}
+
+// The keys of a listener's store: how many have come, and what its deadline is.
+constexpr const char* kArrived = "arrived";
+constexpr const char* kDeadline = "deadline_s";
+constexpr const char* kListen = "cluster.listen";
+
+Launch pair_launch(const Endpoint& at, int rank) {
+  return {.rank = rank,
+          .size = 2,
+          .local_size = at.on_loopback() ? 2 : 1,
+          .address = at.host,
+          .port = at.port,
+          .id = text("listener at ", at.port)};
+}
+
+// The pair with the process of that number, through a connection to the store of its own: c10d
+// lets one caller wait for the answers of another.
+Collective* new_pair(const Launch& launch, double deadline_s, StorePtr store, int number) {
+  store->setTimeout(in_ms(deadline_s));
+  const std::string prefix = text("pair/", number);
+  MeetingPlace place{.store = c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store))};
+  return new C10dCollective(launch, deadline_s, std::move(place),
+                            std::array<std::string, 2>{"the learner", text("actor ", number)});
+}
+
+class C10dListener final : public Listener {
+ public:
+  C10dListener(const Endpoint& at, double deadline_s)
+      : at_(at), launch_(pair_launch(at, 0)), deadline_s_(deadline_s) {
+    if (at.on_loopback()) {
+      if (MeetingFile::exists(launch_.id)) {
+        throw Error(ErrorCode::kUsage, text(kListen, ": ", at.port, " is another learner's"));
+      }
+      file_.emplace(launch_, deadline_s);
+      store_ = open();
+    } else {
+      own_address_towards(at.host, kListen);
+      store_ = tcp_store(at.host, at.port, true, deadline_s, kListen);
+    }
+    store_->set(kDeadline, bytes_of(text(deadline_s)));
   }
-  throw Error(ErrorCode::kEnvironment,
-              text("rank ", launch.rank, " could not meet the others within ", options.deadline_s,
-                   " s at ", launch.one_host() ? "this host" : launch.address));
+  ~C10dListener() override {
+    if (file_) file_->remove();
+    if (file_) store_.release();  // it would count its users in the file that is gone
+  }
+
+  int arrived() override {
+    if (!store_->check({kArrived})) return 0;
+    return std::atoi(text_of(store_->get(kArrived)).c_str());
+  }
+  std::unique_ptr<Collective> meet(int number) override {
+    return guarded([&] {
+      return std::unique_ptr<Collective>(new_pair(launch_, deadline_s_, open(), number));
+    });
+  }
+
+ private:
+  StorePtr open() const {
+    if (file_) return c10::make_intrusive<c10d::FileStore>(file_->path(), launch_.size);
+    return tcp_store(at_.host, at_.port, false, deadline_s_, kListen);
+  }
+
+  const Endpoint at_;
+  const Launch launch_;
+  const double deadline_s_;
+  std::optional<MeetingFile> file_;
+  StorePtr store_;
+};
+
+StorePtr find_listener(const Endpoint& at, double wait_s) {
+  const Launch launch = pair_launch(at, 1);
+  if (!at.on_loopback()) {
+    own_address_towards(at.host, at.text());
+    return tcp_store(at.host, at.port, false, wait_s, "the learner");
+  }
+  return c10::make_intrusive<c10d::FileStore>(MeetingFile(launch, wait_s).path(), launch.size);
+}
+
+Collective* join_in_time(const Endpoint& at, double wait_s) {
+  const std::string nobody =
+      text("no learner has been found at ", at.text(), " within ", wait_s, " s");
+  const StorePtr store = in_time<StorePtr>(
+      wait_s + kRollCall_s,
+      [=] {
+        try {
+          return find_listener(at, wait_s);
+        } catch (const Error& error) {
+          const bool waited =
+              error.code() == ErrorCode::kEnvironment ||
+              std::string_view(error.what()).find("cannot be reached") != std::string_view::npos;
+          if (waited) throw Error(ErrorCode::kEnvironment, nobody);
+          throw;
+        }
+      },
+      nobody);
+  double deadline_s = 0;
+  int number = 0;
+  try {
+    store->setTimeout(in_ms(wait_s));
+    deadline_s = std::clamp(std::atof(text_of(store->get(kDeadline)).c_str()), 1., 1e6);
+    number = static_cast<int>(store->add(kArrived, 1));
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kEnvironment,
+                text("what is at ", at.text(), " is no learner: ", first_line(error)));
+  }
+  return guarded([&] { return new_pair(pair_launch(at, 1), deadline_s, store, number); });
 }
 
 }  // namespace
 }  // namespace flotilla
 
-extern "C" __attribute__((visibility("default"))) flotilla::Collective* flotilla_meet_by_c10d(
+#define FLOTILLA_SHOWN extern "C" __attribute__((visibility("default")))
+
+FLOTILLA_SHOWN flotilla::Collective* flotilla_meet_by_c10d(
     const flotilla::Launch& launch, const flotilla::MeetingOptions& options) {
   flotilla::torch_nn::use_one_thread();
   return flotilla::meet_in_time(launch, options);
+}
+
+FLOTILLA_SHOWN flotilla::Listener* flotilla_listen_by_c10d(const flotilla::Endpoint& at,
+                                                           double deadline_s) {
+  flotilla::torch_nn::use_one_thread();
+  return flotilla::torch_nn::guarded([&] { return new flotilla::C10dListener(at, deadline_s); });
+}
+
+FLOTILLA_SHOWN flotilla::Collective* flotilla_join_by_c10d(const flotilla::Endpoint& at,
+                                                           double wait_s) {
+  flotilla::torch_nn::use_one_thread();
+  return flotilla::join_in_time(at, wait_s);
 }

@@ -1,0 +1,365 @@
+// Processes on c10d and Gloo: src/nn/c10d.h. For the one file of the plugin.
+//
+// Two groups of connections: one for what is exchanged, one for signs of life, on which a thread
+// meets the others every second. Gloo says that something broke, never who broke it. So whoever
+// notices calls the roll in the store: those who are there sign, and those who do not are lost.
+#pragma once
+
+#ifndef USE_C10D_GLOO
+#define USE_C10D_GLOO
+#endif
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include "flotilla/core/clock.h"
+#include "flotilla/core/collective.h"
+#include "flotilla/core/launch.h"
+#include "flotilla/core/text.h"
+#include "flotilla/nn/meeting_file.h"
+#include "flotilla/nn/torch/c10d_store.h"
+#include "flotilla/nn/torch/libtorch.h"
+
+namespace flotilla {
+namespace {
+
+using namespace torch_nn;
+using GroupPtr = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+// Who waits looks up this often.
+constexpr milliseconds kGlance{100};
+// Gloo's own limit, which ends connections: the signs of life come before it.
+constexpr milliseconds kNever = std::chrono::hours(24 * 30);
+// For the others to sign, and to hear what failed; a third of a shorter deadline.
+constexpr double kRollCall_s = 3;
+
+std::string here(int rank) { return text("here/", rank); }
+std::string signature(int rank) { return text("alive/", rank); }
+constexpr const char* kTrouble = "trouble";
+constexpr const char* kAddress = "MASTER_ADDR";
+constexpr const char* kFailed = "failed";
+constexpr const char* kHeard = "heard";
+
+// Where processes meet: on one host a file, for a TCPStore listens on all interfaces.
+struct MeetingPlace {
+  std::optional<MeetingFile> file = {};
+  StorePtr store = {};
+};
+
+// A process whose group is one of several with this one in it: what the two are called.
+using PairNames = std::optional<std::array<std::string, 2>>;
+
+class C10dCollective final : public Collective {
+ public:
+  C10dCollective(const Launch& launch, double deadline_s, MeetingPlace place,
+                 PairNames names = std::nullopt)
+      : rank_(launch.rank),
+        size_(launch.size),
+        deadline_s_(deadline_s),
+        roll_call_s_(std::min(kRollCall_s, deadline_s / 3)),
+        period_s_(std::min(1.0, deadline_s / 5)),
+        hosts_store_((names || !launch.one_host()) && launch.rank == 0),
+        names_(std::move(names)),
+        file_(std::move(place.file)),
+        store_(std::move(place.store)) {
+    const std::string own =
+        launch.one_host() ? "127.0.0.1" : own_address_towards(launch.address, kAddress);
+    wait_for_all();
+    exchange_ = make_group("exchange", own);
+    life_ = make_group("life", own);
+    watcher_ = std::thread([this] { watch(); });
+  }
+
+  ~C10dCollective() override {
+    stop_watching();
+    if (names_ && rank_ == 0 && lost_to_others_ && !failed_) clear_away();
+    // Their destructors would wait for what never comes.
+    exchange_.release();
+    life_.release();
+    store_.release();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  // What is exchanged lies in tensors of libtorch, which live until Gloo is done with them: where a
+  // process is lost, that may be after whoever called has given up.
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    if (mine.empty()) return;
+    at::Tensor received;
+    complete([&] {
+      WorkPtr work;
+      received = start_gather(*exchange_, mine, work);
+      return work;
+    });
+    std::memcpy(all.data(), received.data_ptr(), all.size());
+  }
+
+  void all_reduce(std::span<float> numbers) override {
+    std::vector<at::Tensor> tensors = {
+        at::empty({static_cast<int64_t>(numbers.size())}, at::kFloat)};
+    std::memcpy(tensors[0].data_ptr(), numbers.data(), numbers.size_bytes());
+    complete([&] { return exchange_->allreduce(tensors); });
+    std::memcpy(numbers.data(), tensors[0].data_ptr(), numbers.size_bytes());
+  }
+
+  void broadcast(std::span<std::byte> bytes, int from) override {
+    if (bytes.empty()) return;
+    std::vector<at::Tensor> tensors = {bytes_in_tensor(bytes)};
+    c10d::BroadcastOptions options;
+    options.rootRank = from;
+    complete([&] { return exchange_->broadcast(tensors, options); });
+    std::memcpy(bytes.data(), tensors[0].data_ptr(), bytes.size());
+  }
+
+  // Nobody looks into the store any more when all have met, so that its file can go.
+  void end() override {
+    ending_ = true;
+    stop_watching();
+    std::vector<std::byte> one(1), all(static_cast<size_t>(size_));
+    try {
+      all_gather(one, all);
+    } catch (const Error&) {
+      return;  // all is done: whoever is gone has no more to say
+    }
+    if (file_ && rank_ == 0) file_->remove();
+  }
+
+  void fail(const Error& error) override {
+    if (lost_to_others_) return;  // they have ended before
+    failed_ = true;
+    try {
+      store_->set(kFailed, bytes_of(text(rank_, " ", exit_status(error), " ", error.what())));
+      store_->set(kTrouble, bytes_of("1"));
+      // Without the store nobody would hear it.
+      const uint64_t start = now_ns();
+      while (hosts_store_ && store_->add(kHeard, 0) < size_ - 1 &&
+             seconds_since(start) < roll_call_s_) {
+        std::this_thread::sleep_for(kGlance);
+      }
+    } catch (const std::exception&) {
+      // The store is gone, and with it those who would listen.
+    }
+  }
+
+ private:
+  // A process that goes on without the other one of a pair does not keep its connections, whose
+  // end may have to be waited for.
+  void clear_away() {
+    std::thread([exchange = std::move(exchange_), life = std::move(life_)]() mutable {
+      exchange.reset();
+      life.reset();
+    }).detach();
+  }
+
+  // "rank 1, 2", or the name of the other one of a pair.
+  std::string who(const std::vector<int>& ranks) const {
+    std::vector<std::string> all;
+    for (const int r : ranks) {
+      all.push_back(names_ ? (*names_)[static_cast<size_t>(r)] : std::to_string(r));
+    }
+    return (names_ ? "" : "rank ") + join(all, ", ");
+  }
+
+  static at::Tensor bytes_in_tensor(std::span<const std::byte> bytes) {
+    at::Tensor tensor = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
+    std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
+    return tensor;
+  }
+
+  // Starts it, and returns where the bytes of all will be.
+  at::Tensor start_gather(c10d::ProcessGroupGloo& group, std::span<const std::byte> mine,
+                          WorkPtr& work) const {
+    std::vector<at::Tensor> inputs = {bytes_in_tensor(mine)};
+    at::Tensor all = at::empty({size_, static_cast<int64_t>(mine.size())}, at::kByte);
+    std::vector<std::vector<at::Tensor>> outputs = {all.unbind(0)};
+    work = group.allgather(outputs, inputs);
+    return all;
+  }
+
+  GroupPtr make_group(const char* name, const std::string& own_address) {
+    auto options = c10d::ProcessGroupGloo::Options::create(kNever);
+    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(own_address));
+    options->threads = 1;
+    auto prefixed = c10::make_intrusive<c10d::PrefixStore>(name, store_);
+    return c10::make_intrusive<c10d::ProcessGroupGloo>(prefixed, rank_, size_, options);
+  }
+
+  void wait_for_all() {
+    const uint64_t start = now_ns();
+    store_->set(here(rank_), bytes_of("1"));
+    for (;;) {
+      std::vector<int> missing;
+      for (int r = 0; r < size_; ++r) {
+        if (!store_->check({here(r)})) missing.push_back(r);
+      }
+      if (missing.empty()) return;
+      if (seconds_since(start) > deadline_s_) {
+        throw Error(ErrorCode::kEnvironment, text(who(missing), names_ ? "" : text(" of ", size_),
+                                                  " has not come within ", deadline_s_, " s"));
+      }
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+  }
+
+  // Starts an operation and waits for it, as long as all are there.
+  template <class Start>
+  void complete(const Start& start) {
+    try {
+      const WorkPtr work = start();
+      const uint64_t begin = now_ns();
+      while (!finished(*work)) {
+        if (!ending_ && verdict()) throw *verdict();
+        if (ending_ && seconds_since(begin) > deadline_s_) {
+          throw Error(ErrorCode::kEnvironment, "the others are gone");
+        }
+      }
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      if (ending_) throw Error(ErrorCode::kEnvironment, first_line(error));
+      throw why_it_broke(error);
+    }
+  }
+
+  // Waits for a moment. Throws what the operation failed by.
+  static bool finished(c10d::Work& work) {
+    try {
+      work.wait(kGlance);
+      return true;
+    } catch (const std::exception&) {
+      if (work.isCompleted()) throw;
+      return false;  // it took longer
+    }
+  }
+
+  // What the watcher finds out.
+  Error why_it_broke(const std::exception& error) {
+    broken_ = true;
+    bell_.notify_all();
+    const uint64_t start = now_ns();
+    while (!verdict() && seconds_since(start) < deadline_s_) {
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    if (verdict()) return *verdict();
+    return {ErrorCode::kEnvironment,
+            "the connection to other processes broke: " + first_line(error)};
+  }
+
+  std::optional<Error> verdict() const {
+    const std::lock_guard lock(mutex_);
+    return verdict_;
+  }
+
+  void watch() {
+    try {
+      while (!stopped()) {
+        if (!beat()) return call_the_roll(now_ns());
+        const uint64_t start = now_ns();
+        while (seconds_since(start) < period_s_ && !stopped()) {
+          if (troubled()) return call_the_roll(now_ns());
+          std::unique_lock lock(mutex_);
+          bell_.wait_for(lock, kGlance);
+        }
+      }
+    } catch (const std::exception& error) {
+      if (ending_ || stopped()) return;
+      // The store is gone, and with it the process that has it.
+      judge({ErrorCode::kEnvironment, who({0}) + " is lost: " + first_line(error)});
+    }
+  }
+
+  // Whether all gave a sign of life in time.
+  bool beat() {
+    const std::byte sign{1};
+    WorkPtr work;
+    try {
+      start_gather(*life_, {&sign, 1}, work);
+      const uint64_t start = now_ns();
+      while (!finished(*work)) {
+        if (stopped()) return true;
+        // By the deadline all have ended, so that the roll is called before.
+        silent_ = seconds_since(start) > deadline_s_ - roll_call_s_ - period_s_;
+        if (silent_ || troubled()) return false;
+      }
+      return true;
+    } catch (const std::exception&) {
+      return stopped();
+    }
+  }
+
+  bool troubled() { return broken_ || store_->check({kTrouble}); }
+
+  void call_the_roll(uint64_t start) {
+    if (ending_) return;
+    store_->set(signature(rank_), bytes_of("1"));
+    store_->set(kTrouble, bytes_of("1"));
+    std::vector<int> missing;
+    do {
+      if (store_->check({kFailed})) return pass_on(text_of(store_->get(kFailed)));
+      missing.clear();
+      for (int r = 0; r < size_; ++r) {
+        if (!store_->check({signature(r)})) missing.push_back(r);
+      }
+      std::this_thread::sleep_for(milliseconds(20));
+    } while (!missing.empty() && seconds_since(start) < roll_call_s_);
+    if (ending_) return;
+    if (missing.empty()) {
+      // Or this process was silent for so long that the others have gone.
+      return judge({ErrorCode::kEnvironment, "the connections between the processes broke"});
+    }
+    judge(
+        {ErrorCode::kEnvironment, text(who(missing), " is lost: ",
+                                       silent_ ? text("no sign of life within ", deadline_s_, " s")
+                                               : std::string("its process ended"))});
+  }
+
+  // "2 3 text": rank, exit status and text of what failed.
+  void pass_on(const std::string& failed) {
+    const size_t first = failed.find(' '), second = failed.find(' ', first + 1);
+    const int status = std::stoi(failed.substr(first + 1, second - first - 1));
+    const std::string rank = failed.substr(0, first), text = failed.substr(second + 1);
+    if (rank != std::to_string(rank_)) store_->add(kHeard, 1);
+    // What rank 0 says is said of the run, not of a process.
+    judge({static_cast<ErrorCode>(status),
+           rank == "0" ? text : who({std::stoi(rank)}) + ": " + text});
+  }
+
+  void judge(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    verdict_ = error;
+    lost_to_others_ = true;
+  }
+
+  bool stopped() const { return stop_; }
+  void stop_watching() {
+    stop_ = true;
+    bell_.notify_all();
+    if (watcher_.joinable()) watcher_.join();
+  }
+
+  const int rank_, size_;
+  const double deadline_s_, roll_call_s_;
+  const double period_s_;  // between signs of life
+  const bool hosts_store_;
+  const PairNames names_;
+  std::optional<MeetingFile> file_;
+  StorePtr store_;
+  GroupPtr exchange_, life_;
+  mutable std::mutex mutex_;
+  std::condition_variable bell_;
+  std::optional<Error> verdict_;  // under mutex_
+  bool silent_ = false;           // the watcher's
+  std::atomic<bool> stop_{false}, ending_{false}, broken_{false}, lost_to_others_{false},
+      failed_{false};
+  std::thread watcher_;
+};
+
+}  // namespace
+}  // namespace flotilla

@@ -1,0 +1,97 @@
+// The stores of c10d, in which processes find each other, and small helpers around them.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <sstream>
+#include <string>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <vector>
+
+#include "flotilla/core/error.h"
+
+namespace flotilla::torch_nn {
+
+using std::chrono::milliseconds;
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+
+// Not by fmt: newer libtorch brings headers of another version of it.
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream all;
+  (all << ... << parts);
+  return all.str();
+}
+
+inline milliseconds in_ms(double seconds) {
+  return milliseconds(static_cast<int64_t>(seconds * 1e3));
+}
+
+inline std::string first_line(const std::exception& exception) {
+  const auto* of_torch = dynamic_cast<const c10::Error*>(&exception);
+  const std::string lines =
+      of_torch != nullptr ? of_torch->what_without_backtrace() : std::string(exception.what());
+  return lines.substr(0, lines.find('\n'));
+}
+
+inline std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+inline std::string text_of(const std::vector<uint8_t>& bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+// The address of this host that packets to `host` leave from. `key`: who gave it, for messages.
+inline std::string own_address_towards(const std::string& host, const std::string& key) {
+  addrinfo wanted{}, *found = nullptr;
+  wanted.ai_socktype = SOCK_DGRAM;
+  if (const int problem = ::getaddrinfo(host.c_str(), "9", &wanted, &found); problem != 0) {
+    throw Error(ErrorCode::kUsage,
+                text(key, ": '", host, "' is no address: ", gai_strerror(problem)));
+  }
+  std::string address;
+  for (const addrinfo* each = found; each != nullptr && address.empty(); each = each->ai_next) {
+    const int fd = ::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    char text[INET6_ADDRSTRLEN + 16] = {};
+    // Of a datagram socket, connecting sends nothing: it only asks the routing table.
+    if (fd >= 0 && ::connect(fd, each->ai_addr, each->ai_addrlen) == 0 &&
+        ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+        ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr, 0,
+                      NI_NUMERICHOST) == 0) {
+      address = text;
+    }
+    if (fd >= 0) ::close(fd);
+  }
+  ::freeaddrinfo(found);
+  if (address.empty()) {
+    throw Error(ErrorCode::kUsage, key + ": no way leads from this host to " + host);
+  }
+  return address;
+}
+
+// On the host that has it, or reached from another one. `key`: who gave the port, for messages.
+inline StorePtr tcp_store(const std::string& host, int port, bool is_server, double timeout_s,
+                          const std::string& key) {
+  c10d::TCPStoreOptions tcp;
+  tcp.port = static_cast<uint16_t>(port);
+  tcp.isServer = is_server;
+  tcp.waitWorkers = false;
+  tcp.timeout = in_ms(timeout_s);
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(host, tcp);
+  } catch (const std::exception& error) {
+    const std::string why = first_line(error);
+    const bool taken = why.find("already in use") != std::string::npos;
+    throw Error(ErrorCode::kUsage,
+                text(key, ": ", port, " of ", host, " cannot be ", is_server ? "opened" : "reached",
+                     ": ", taken ? "another program has it" : why));
+  }
+}
+
+}  // namespace flotilla::torch_nn
