@@ -37,7 +37,7 @@ constexpr size_t kBufferBytes = size_t{1} << 16;
 // ---- Events.
 
 // The numbers of the fields, from TensorFlow's event.proto, summary.proto and tensor.proto.
-enum EventField : uint8_t { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5 };
+enum EventField : uint8_t { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummaryField = 5 };
 enum SummaryField : uint8_t { kValue = 1 };
 enum ValueField : uint8_t { kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9 };
 enum MetadataField : uint8_t { kPluginData = 1, kDataClass = 4 };
@@ -243,7 +243,7 @@ void EventFile::end_record(size_t begin) {
 void EventFile::add(double wall_time, int64_t step, std::span<const Scalar> scalars) {
   const size_t begin = begin_record();
   put_event_head(buffer_, wall_time, step);
-  put_message(buffer_, kSummary, [&] {
+  put_message(buffer_, kSummaryField, [&] {
     for (const Scalar& scalar : scalars) {
       put_message(buffer_, kValue, [&] {
         put_text(buffer_, kTag, scalar.first);
@@ -258,7 +258,7 @@ void EventFile::add_text(double wall_time, int64_t step, std::string_view tag,
                          std::string_view text) {
   const size_t begin = begin_record();
   put_event_head(buffer_, wall_time, step);
-  put_message(buffer_, kSummary, [&] {
+  put_message(buffer_, kSummaryField, [&] {
     put_message(buffer_, kValue, [&] {
       put_text(buffer_, kTag, tag);
       put_message(buffer_, kTensor, [&] {
