@@ -39,13 +39,54 @@ def longest_ride(instance, pickup):
     return math.floor(min(limits) + ROUNDING) if limits else None
 
 
+def shortest_ways(instance):
+    nodes = range(len(instance["windows"]))
+    way = [row[:] for row in instance["seconds"]]
+    for k in nodes:
+        for i in nodes:
+            for j in nodes:
+                way[i][j] = min(way[i][j], way[i][k] + way[k][j])
+    return way
+
+
+def tightened(instance, way):
+    """Windows in seconds, without times that shortest ways and ride limits rule out.
+
+    They follow from the rules, so no routes are lost. OR-Tools' filters see windows, but no limits of rides: without this it
+    needs many times as long where windows are wide.
+    """
+    windows = [list(whole_seconds(window)) for window in instance["windows"]]
+    for p in range(1, len(windows), 2):
+        pickup, dropoff, longest = windows[p], windows[p + 1], longest_ride(instance, p)
+        pickup[1] = min(pickup[1], dropoff[1] - way[p][p + 1])
+        dropoff[0] = max(dropoff[0], pickup[0] + way[p][p + 1])
+        if longest is not None:
+            pickup[0] = max(pickup[0], dropoff[0] - longest)
+            dropoff[1] = min(dropoff[1], pickup[1] + longest)
+    return windows
+
+
+def impossible(instance, windows, way, a, b):
+    """Whether no vehicle can go from stop a to stop b at once."""
+    arrives = max(windows[a][0] + instance["seconds"][a][b], windows[b][0])
+    if arrives > windows[b][1] or (a % 2 == 0 and b == a - 1):
+        return True
+    if a % 2 == 0 or b == a + 1:
+        return False
+    there = arrives + way[b][a + 1]  # for whoever got on at a is on board at b
+    longest = longest_ride(instance, a)
+    return there > windows[a + 1][1] or (longest is not None and there - windows[a][1] > longest)
+
+
 def solve(instance, seconds, seed):
     """(seconds of travel, routes), or None where OR-Tools finds no routes.
 
-    Its local search has no seed of its own that matters: the order of the requests is the seed.
+    Its local search has no seed of its own that matters: the seed is the order of the requests, and how the first routes are made.
     """
     from ortools.constraint_solver import pywrapcp, routing_enums_pb2
 
+    ways = shortest_ways(instance)
+    windows = tightened(instance, ways)
     requests = len(instance["windows"]) // 2
     order = list(range(requests))
     if seed > 0:  # the first one takes them as they come
@@ -62,22 +103,26 @@ def solve(instance, seconds, seed):
     model.AddDimension(demand, 0, instance["capacity"], True, "load")
     time = model.GetDimensionOrDie("time")
     for place, node in enumerate(nodes[1:], 1):
-        time.CumulVar(manager.NodeToIndex(place)).SetRange(*whole_seconds(instance["windows"][node]))
+        time.CumulVar(manager.NodeToIndex(place)).SetRange(*windows[node])
+        for later, other in enumerate(nodes[1:], 1):
+            if place != later and impossible(instance, windows, ways, node, other):
+                model.NextVar(manager.NodeToIndex(place)).RemoveValue(manager.NodeToIndex(later))
     for vehicle in range(requests):
-        time.CumulVar(model.End(vehicle)).SetRange(*whole_seconds(instance["windows"][0]))
+        time.CumulVar(model.End(vehicle)).SetRange(*windows[0])
     solver = model.solver()
     for place in range(1, len(nodes), 2):
         pickup, dropoff = manager.NodeToIndex(place), manager.NodeToIndex(place + 1)
         model.AddPickupAndDelivery(pickup, dropoff)
         solver.Add(model.VehicleVar(pickup) == model.VehicleVar(dropoff))
-        solver.Add(time.CumulVar(pickup) <= time.CumulVar(dropoff))
+        solver.Add(time.CumulVar(pickup) + ways[nodes[place]][nodes[place] + 1] <= time.CumulVar(dropoff))
         longest = longest_ride(instance, nodes[place])
         if longest is not None:
             solver.Add(time.CumulVar(dropoff) - time.CumulVar(pickup) <= longest)
 
     search = pywrapcp.DefaultRoutingSearchParameters()
-    search.first_solution_strategy = (
-        routing_enums_pb2.FirstSolutionStrategy.PARALLEL_CHEAPEST_INSERTION)
+    first = routing_enums_pb2.FirstSolutionStrategy
+    search.first_solution_strategy = (first.PARALLEL_CHEAPEST_INSERTION, first.LOCAL_CHEAPEST_INSERTION,
+                                      first.SEQUENTIAL_CHEAPEST_INSERTION)[seed % 3]
     search.local_search_metaheuristic = (
         routing_enums_pb2.LocalSearchMetaheuristic.GUIDED_LOCAL_SEARCH)
     search.time_limit.FromMilliseconds(round(1000 * seconds))
