@@ -36,7 +36,7 @@ class Domain(unittest.TestCase):
         self.assertIn("say a word", call("echo", "--help").stdout)
         self.assertEqual(call("ecko", status=2).stderr,
                          "echo_program: unknown command 'ecko'; did you mean 'echo'? (commands: "
-                         "list, train, eval, plot, compare, export, check, verify, bench, doctor, echo)\n")
+                         "list, train, actor, eval, plot, compare, export, check, verify, bench, doctor, echo)\n")
 
     def test_environment_and_recipe_are_listed(self):
         shown = call("list").stdout
