@@ -144,6 +144,7 @@ TEST_P(PolicyRowsTest, TheNumberOfThreadsChangesNothing) {
     double grad_norm = 0;
     for (const int threads : {1, 3, 2, 5, 16}) {
       if (kSanitized && threads != 1 && threads != 3) continue;
+      if (threads > 5 && c.spec.inputs < 200) continue;  // more wait for each other than work
       const auto policy = make(c.spec);
       ThreadPool pool(threads);
       LearnResult result;
