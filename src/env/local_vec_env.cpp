@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "flotilla/core/clock.h"
+#include "flotilla/core/system.h"
 
 namespace flotilla {
 namespace {
@@ -124,7 +125,8 @@ LoopCall LocalVecEnv::call_in(int part, int group) const {
 
 void LocalVecEnv::play(Play& play) {
   check_idle("play");
-  const int piece = envs_in_piece(num_envs(), lanes());
+  // Threads beyond the cores would only make the pieces small.
+  const int piece = envs_in_piece(num_envs(), std::min(lanes(), cpu_count()));
   std::vector<Played> parts(static_cast<size_t>(lanes()));
   pool_.for_each((num_envs() + piece - 1) / piece, [&](int part, int index) {
     const Span envs{index * piece, std::min((index + 1) * piece, num_envs())};
