@@ -70,7 +70,7 @@ void Ppo::estimate_by_vtrace(const Batch& batch, const Samples& near) {
                               .rho = options_.rho_clip,
                               .c = options_.c_clip,
                               .policy_rho = options_.rho_clip};
-  pool_.run([&](int part) {
+  pool_.for_each(pool_.threads(), [&](int, int part) {
     const Span envs = part_of({0, trajectory.envs}, part, pool_.threads());
     std::vector<int32_t> row(steps);
     std::vector<float> value(steps), log_ratio(steps), advantage(steps), target(steps);
@@ -105,7 +105,7 @@ void Ppo::estimate(const Batch& batch, const Samples& near) {
   advantage_.resize(trajectory.rows());
   target_.resize(trajectory.rows());
   if (options_.returns == Returns::kVtrace) return estimate_by_vtrace(batch, near);
-  pool_.run([&](int part) {
+  pool_.for_each(pool_.threads(), [&](int, int part) {
     const Span envs = part_of({0, trajectory.envs}, part, pool_.threads(), 16);
     if (options_.returns == Returns::kGae) {
       estimate_advantages(trajectory, envs, options_.gamma, options_.lambda, advantage_.data(),

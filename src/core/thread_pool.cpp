@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
@@ -78,20 +79,82 @@ void ThreadPool::set_spare(Spare spare, void* context) {
 void ThreadPool::finish(int ticket) {
   Slot& slot = slots_[static_cast<size_t>(ticket)];
   run_part(slot, 0);
-  const bool wait = slot.unfinished.load(std::memory_order_acquire) != 0;
-  const uint64_t start = wait ? now_ns() : 0;
-  while (true) {
-    const uint32_t heard = done_bell_.heard();
-    if (slot.unfinished.load(std::memory_order_acquire) == 0) break;
-    done_bell_.wait(heard, patience_, Deadline::never());
-  }
-  if (wait) waited_ns_ += now_ns() - start;
+  wait_for(slot.unfinished);
   slot.open = false;
   const auto first = std::ranges::find_if(slot.thrown, [](const auto& e) { return e != nullptr; });
   if (first == slot.thrown.end()) return;
   const std::exception_ptr error = *first;
   std::ranges::fill(slot.thrown, nullptr);
   std::rethrow_exception(error);
+}
+
+void ThreadPool::wait_for(const std::atomic<int>& unfinished) {
+  if (unfinished.load(std::memory_order_acquire) == 0) return;
+  const uint64_t start = now_ns();
+  while (true) {
+    const uint32_t heard = done_bell_.heard();
+    if (unfinished.load(std::memory_order_acquire) == 0) break;
+    done_bell_.wait(heard, patience_, Deadline::never());
+  }
+  waited_ns_ += now_ns() - start;
+}
+
+void ThreadPool::do_all(int count, int neighbours, Item body, void* context) {
+  if (count == 0) return;
+  publish(count, neighbours, body, context);
+  if (!team_.empty()) work_bell_.ring();
+  take_items(0);
+  wait_for(items_.unfinished);
+  if (items_.thrown != nullptr) std::rethrow_exception(std::exchange(items_.thrown, nullptr));
+}
+
+// The old shares are closed before anything changes: who sees some of the new has nothing of the
+// old to take.
+void ThreadPool::publish(int count, int neighbours, Item body, void* context) {
+  const uint32_t number = items_.number.load(std::memory_order_relaxed) + 1;
+  for (Claim& claim : claims_) claim.next.store(Claim::of(number, INT32_MAX));
+  items_.body.store(body, std::memory_order_release);
+  items_.context.store(context, std::memory_order_release);
+  items_.count.store(count, std::memory_order_release);
+  items_.neighbours.store(neighbours, std::memory_order_release);
+  items_.unfinished.store(count, std::memory_order_relaxed);
+  for (int i = 0; i < threads(); ++i) {
+    claims_[static_cast<size_t>(i)].next.store(Claim::of(number, share(count, neighbours, i).begin),
+                                               std::memory_order_release);
+  }
+  items_.number.store(number, std::memory_order_release);
+}
+
+void ThreadPool::take_items(int thread) {
+  const uint32_t number = items_.number.load(std::memory_order_acquire);
+  const Item body = items_.body.load(std::memory_order_acquire);
+  void* const context = items_.context.load(std::memory_order_acquire);
+  const int count = items_.count.load(std::memory_order_acquire);
+  const int neighbours = items_.neighbours.load(std::memory_order_acquire);
+  for (int k = 0; k < threads(); ++k) {
+    const int owner = (thread + k) % threads();
+    std::atomic<uint64_t>& next = claims_[static_cast<size_t>(owner)].next;
+    const uint64_t end = Claim::of(number, share(count, neighbours, owner).end);
+    uint64_t first = next.load(std::memory_order_acquire);
+    while (first >= Claim::of(number, 0) && first < end) {
+      if (!next.compare_exchange_weak(first, first + 1, std::memory_order_acq_rel)) continue;
+      do_item(body, context, thread, static_cast<int>(first & UINT32_MAX));
+      first = next.load(std::memory_order_acquire);
+    }
+  }
+}
+
+void ThreadPool::do_item(Item body, void* context, int thread, int item) {
+  try {
+    body(context, thread, item);
+  } catch (...) {
+    const std::lock_guard<std::mutex> lock(items_.throwing);
+    if (items_.thrown == nullptr || item < items_.thrown_by) {
+      items_.thrown = std::current_exception();
+      items_.thrown_by = item;
+    }
+  }
+  if (items_.unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1) done_bell_.ring();
 }
 
 void ThreadPool::run_part(Slot& slot, int part) {
@@ -104,18 +167,26 @@ void ThreadPool::run_part(Slot& slot, int part) {
 
 void ThreadPool::work(int part) {
   Patience patience;
-  for (uint64_t next = 0;; ++next) {
-    while (started_.load(std::memory_order_acquire) <= next) {
-      const uint32_t heard = work_bell_.heard();
-      if (stop_.load(std::memory_order_acquire)) return;
-      if (started_.load(std::memory_order_acquire) > next) break;
-      const Spare spare = spare_.load(std::memory_order_acquire);
-      if (spare != nullptr && spare(spare_context_, part)) continue;
-      work_bell_.wait(heard, patience, Deadline::never());
+  uint64_t jobs = 0;   // that it has done its part of
+  uint32_t items = 0;  // the number of those that it has looked at
+  while (true) {
+    const uint32_t heard = work_bell_.heard();
+    const bool stop = stop_.load(std::memory_order_acquire);  // what was started before is done
+    if (started_.load(std::memory_order_acquire) > jobs) {
+      Slot& slot = slots_[static_cast<size_t>(order_[jobs++ % kMaxStarted])];
+      run_part(slot, part);
+      if (slot.unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1) done_bell_.ring();
+      continue;
     }
-    Slot& slot = slots_[static_cast<size_t>(order_[next % kMaxStarted])];
-    run_part(slot, part);
-    if (slot.unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1) done_bell_.ring();
+    if (stop) return;
+    if (const uint32_t newest = items_.number.load(std::memory_order_acquire); newest != items) {
+      items = newest;
+      take_items(part);
+      continue;
+    }
+    const Spare spare = spare_.load(std::memory_order_acquire);
+    if (spare != nullptr && spare(spare_context_, part)) continue;
+    work_bell_.wait(heard, patience, Deadline::never());
   }
 }
 

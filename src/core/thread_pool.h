@@ -7,6 +7,9 @@
 //
 //   pool.run([&](int part) { step_rows(part_of(rows, part, pool.threads())); });
 //
+// for_each() is for work in items that anyone may do. It ends when they are done, without waiting
+// for threads that another program keeps from running.
+//
 // Threads without a job can do spare work, a little at a time (set_spare).
 //
 // Thread safety: one caller at a time. Jobs may overlap (kMaxStarted), but not nest.
@@ -18,6 +21,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -72,20 +76,17 @@ class ThreadPool {
 
   // Calls body(thread, item) for every item. Each thread takes those of its own share first, the
   // same every time, so that what they work on stays in its cache; then what others have not begun.
-  // For items whose results do not depend on who works on them.
+  // For items whose results do not depend on who works on them. All are done even if some throw;
+  // what the lowest of those threw is rethrown. So many `neighbours` are of one share, and begun in
+  // their order.
   template <class F>
-  void for_each(int items, const F& body) {
-    for (int i = 0; i < threads(); ++i)
-      claims_[static_cast<size_t>(i)].next = share(items, i).begin;
-    run([&](int thread) {
-      for (int k = 0; k < threads(); ++k) {
-        const int owner = (thread + k) % threads();
-        std::atomic<int>& next = claims_[static_cast<size_t>(owner)].next;
-        const int end = share(items, owner).end;
-        if (next.load(std::memory_order_relaxed) >= end) continue;  // a look disturbs nobody
-        for (int item = next.fetch_add(1); item < end; item = next.fetch_add(1)) body(thread, item);
-      }
-    });
+  void for_each(int items, const F& body, int neighbours = 1) {
+    do_all(
+        items, neighbours,
+        [](void* context, int thread, int item) {
+          (*static_cast<const F*>(context))(thread, item);
+        },
+        const_cast<F*>(&body));
   }
 
  private:
@@ -97,16 +98,41 @@ class ThreadPool {
     std::vector<std::exception_ptr> thrown;  // by part
   };
 
+  // Items that anyone may do. A thread may look at them long after they were done, while others
+  // take their place: it can only have those of the number that it knows.
+  using Item = void (*)(void* context, int thread, int item);
+  struct Items {
+    std::atomic<Item> body{nullptr};
+    std::atomic<void*> context{nullptr};
+    std::atomic<int> count{0}, neighbours{1};
+    std::atomic<uint32_t> number{0};
+    alignas(64) std::atomic<int> unfinished{0};
+    std::mutex throwing;  // of what follows
+    int thrown_by = 0;
+    std::exception_ptr thrown;
+  };
+  // The next item of a thread's share that nobody has begun, behind the number of all items.
   struct alignas(64) Claim {
-    std::atomic<int> next{0};  // item of a share that nobody has begun
+    std::atomic<uint64_t> next{0};
+    static constexpr uint64_t of(uint32_t number, int item) {
+      return uint64_t{number} << 32 | static_cast<uint32_t>(item);
+    }
   };
 
-  Span share(int items, int thread) const { return part_of({0, items}, thread, threads()); }
+  Span share(int items, int neighbours, int thread) const {
+    return part_of({0, items}, thread, threads(), neighbours);
+  }
+  void do_all(int count, int neighbours, Item body, void* context);
+  void publish(int count, int neighbours, Item body, void* context);
+  void take_items(int thread);
+  void do_item(Item body, void* context, int thread, int item);
+  void wait_for(const std::atomic<int>& unfinished);
   void work(int part);
   void run_part(Slot& slot, int part);
   void stop();
 
   std::array<Slot, kMaxStarted> slots_;
+  Items items_;
   // The slot of the n-th job ever started, at n % kMaxStarted. A thread that has not done its part
   // of a job keeps that job unfinished, so it is never more than kMaxStarted jobs behind.
   std::array<int, kMaxStarted> order_{};

@@ -303,17 +303,63 @@ TEST(ThreadPool, ForEachLeavesNobodyIdleWhileAnotherIsBehind) {
   EXPECT_EQ(by_other.load(), 9);
 }
 
-TEST(ThreadPool, ForEachRethrows) {
+TEST(ThreadPool, ForEachDoesNotWaitForThreadsThatDoNothing) {
   ThreadPool pool(3);
-  EXPECT_THROW(pool.for_each(30,
-                             [](int, int item) {
-                               if (item == 20) throw std::runtime_error("no");
-                             }),
-               std::runtime_error);
-  int done = 0;
-  ThreadPool alone(1);
-  alone.for_each(5, [&](int, int) { ++done; });
-  EXPECT_EQ(done, 5);
+  std::atomic<bool> kept{false}, release{false};
+  auto keep = [&] {  // thread 1 is away, as if another program had its core
+    kept = true;
+    while (!release) std::this_thread::yield();
+  };
+  using Keep = decltype(keep);
+  const int ticket = pool.start(
+      [](void* context, int part) {
+        if (part == 1) (*static_cast<Keep*>(context))();
+      },
+      &keep);
+  while (!kept) std::this_thread::yield();
+  std::atomic<int> done{0};
+  for (int round = 0; round < 100; ++round) {
+    pool.for_each(7, [&](int thread, int) {
+      EXPECT_NE(thread, 1);
+      ++done;
+    });
+  }
+  EXPECT_EQ(done.load(), 700);
+  release = true;
+  pool.finish(ticket);
+}
+
+// Threads that come late look at items of which they know the number but not what became of them.
+TEST(ThreadPool, ForEachOfChangingSizesOnMoreThreadsThanCores) {
+  const int rounds = test::kSanitized ? 2'000 : 50'000;
+  ThreadPool pool(7);
+  std::vector<std::atomic<int>> done(97);
+  for (int round = 0; round < rounds; ++round) {
+    const int items = round * 31 % 97 + 1;
+    pool.for_each(items, [&](int, int item) { ++done[static_cast<size_t>(item)]; });
+    for (int i = 0; i < items; ++i) ASSERT_EQ(done[static_cast<size_t>(i)].exchange(0), 1);
+  }
+}
+
+TEST(ThreadPool, ForEachRethrowsWhatTheLowestItemThrew) {
+  for (const int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 50; ++round) {
+      std::atomic<int> done{0};
+      try {
+        pool.for_each(30, [&](int, int item) {
+          ++done;
+          if (item % 7 == 5) throw std::runtime_error(std::to_string(item));
+        });
+        FAIL() << "nothing was thrown";
+      } catch (const std::runtime_error& error) {
+        EXPECT_STREQ(error.what(), "5");
+      }
+      EXPECT_EQ(done.load(), 30);
+      pool.for_each(3, [&](int, int) { ++done; });
+      EXPECT_EQ(done.load(), 33);
+    }
+  }
 }
 
 }  // namespace
