@@ -1,6 +1,9 @@
 #include "flotilla/train/learner_threads.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
+#include <span>
 #include <vector>
 
 #include "flotilla/core/clock.h"
@@ -12,8 +15,10 @@ namespace {
 constexpr double kLong_s = 0.02;
 // A number of threads is preferred to a larger one only if it is clearly faster, and smaller ones
 // are not tried once they are clearly slower.
-constexpr double kFaster = 0.95, kSlower = 1.2;
-constexpr int kTries = 3;
+constexpr double kFaster = 0.9, kSlower = 1.2;
+// Gradients in a row, of which the middle one counts, and how often all is tried again: another
+// program that takes a core for some milliseconds must not decide.
+constexpr int kTries = 3, kRounds = 3;
 
 class SomeLoss final : public Objective {
  public:
@@ -49,33 +54,52 @@ class SameRow {
 
 double seconds_with(int threads, Policy& policy, const SameRow& row) {
   ThreadPool pool(threads);
-  double least = 0;
-  for (int i = 0; i <= kTries; ++i) {  // memory is touched in the first
+  std::array<double, kTries + 1> took{};
+  for (double& seconds : took) {
     const uint64_t start = now_ns();
     policy.gradient(pool, row.samples(), row.chosen(), Nets::kBoth, SomeLoss());
-    const double seconds = seconds_since(start);
-    least = i < 2 ? seconds : std::min(least, seconds);
-    if (least > kLong_s) break;
+    seconds = seconds_since(start);
+    if (seconds > kLong_s) return seconds;
   }
-  return least;
+  const auto tries = std::span(took).subspan(1);  // memory is touched in the first
+  std::ranges::sort(tries);
+  return tries[kTries / 2];
+}
+
+struct Candidate {
+  int threads;
+  double least_s = std::numeric_limits<double>::infinity();
+};
+
+// From most to one, as far as fewer threads are not clearly slower.
+std::vector<Candidate> measured(Policy& policy, const SameRow& row, int most) {
+  std::vector<Candidate> all;
+  for (int threads = most; threads >= 1; threads /= 2) all.push_back({threads});
+  for (int round = 0; round < kRounds; ++round) {
+    double least = std::numeric_limits<double>::infinity();
+    for (size_t i = 0; i < all.size(); ++i) {
+      double& seconds = all[i].least_s;
+      seconds = std::min(seconds, seconds_with(all[i].threads, policy, row));
+      if (i == 0 && seconds > kLong_s) return {all[0]};
+      if (seconds > kSlower * least) {
+        all.resize(i);
+        break;
+      }
+      least = std::min(least, seconds);
+    }
+  }
+  return all;
 }
 
 }  // namespace
 
 int threads_worth(Policy& policy, int64_t rows, int most) {
   if (most == 1) return 1;
-  const SameRow row(policy.spec(), rows);
-  int best = most;
-  double least = seconds_with(most, policy, row);
-  if (least > kLong_s) return most;
-  for (int threads = most / 2; threads >= 1; threads /= 2) {
-    const double seconds = seconds_with(threads, policy, row);
-    if (seconds > kSlower * least) break;
-    if (seconds > kFaster * least) continue;
-    least = seconds;
-    best = threads;
+  Candidate best{most};
+  for (const Candidate& candidate : measured(policy, SameRow(policy.spec(), rows), most)) {
+    if (candidate.threads == most || candidate.least_s < kFaster * best.least_s) best = candidate;
   }
-  return best;
+  return best.threads;
 }
 
 }  // namespace flotilla

@@ -8,25 +8,16 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/nn/fused/kernel_choice.h"
+#include "flotilla/nn/fused/row_losses.h"
+#include "flotilla/nn/fused/shards.h"
 #include "flotilla/nn/make_policy.h"
 #include "flotilla/nn/optimiser_state.h"
 
 namespace flotilla::fused {
 namespace {
 
-// A shard is about this many rows, and there are at most this many: enough for a thread that is
-// slower than others to leave some of its own to them, and few enough to be summed quickly.
-constexpr size_t kShardRows = 64;
-constexpr int kMaxShards = 64;
-// Numbers in the gradients of all shards, at most; but so many shards are always allowed.
-constexpr size_t kSlotFloats = size_t{1} << 23;
-constexpr size_t kFewShards = 8;
 // So few rows of a wide network are learnt from as body/wide.h says.
 constexpr size_t kFewRows = 512;
-// Neighbouring shards that are summed by whoever finishes the last of them, while their gradients
-// are in that core's cache; only the sums of bundles travel between cores. Where there is only one
-// bundle, all threads sum its shards.
-constexpr int kBundle = 4;
 // Parameters that are summed, and that are changed, by one thread at a time.
 constexpr size_t kChunk = 512, kDescendChunk = 16384;
 // Work memory of the tiles of a thread that wait for the loss of sequences, in floats.
@@ -36,97 +27,12 @@ constexpr int kMaxWidth = 256, kMaxOutputs = 256, kMaxInputs = 4096, kMaxBoxDims
 // Behind a torso the hidden layers are a smaller part of the work.
 constexpr int kMaxWidthOfTorso = 1024;
 
-int shard_count(size_t rows, size_t params) {
-  const size_t most = std::clamp<size_t>(kSlotFloats / params, kFewShards, kMaxShards);
-  return static_cast<int>(std::clamp<size_t>((rows + kShardRows / 2) / kShardRows, 1, most));
-}
-bool are_bundled(int shards) { return shards > kBundle; }
-
-// What the kernels tell a loss of a tile, and where it answers.
-Objective::Rows rows_of(const LossRows& rows) {
-  return {.count = rows.count,
-          .sample = rows.sample,
-          .logprob = rows.logprob,
-          .entropy = rows.entropy,
-          .value = rows.value,
-          .d_logprob = rows.d_logprob,
-          .d_entropy = rows.d_entropy,
-          .d_value = rows.d_value};
-}
-
-// The loss of the rows that the kernels ask it of: tiles of independent ones, or whole sequences.
-struct AskedLoss {
-  const Objective* objective;
-  double* sums;
-};
-
-static_assert(kTile <= Objective::kMaxRows);
-
-void ask(void* context, const LossRows& rows) {
-  const auto& loss = *static_cast<const AskedLoss*>(context);
-  loss.objective->differentiate(rows_of(rows), loss.sums);
-}
-
-// The loss of kLossRows at a time, with sums of their own.
-struct GroupLoss {
-  const Objective* objective;
-  const int32_t* first;  // of all rows
-  std::array<LossSums, kFewRows / kLossRows>* sums;
-};
-
-void ask_group(void* context, const LossRows& rows) {
-  const auto& loss = *static_cast<const GroupLoss*>(context);
-  const auto group = static_cast<size_t>(rows.sample - loss.first) / kLossRows;
-  loss.objective->differentiate(rows_of(rows), (*loss.sums)[group].of);
-}
-
-ChosenRows some_of(const ChosenRows& rows, int first, int count) {
-  ChosenRows part = rows;
-  part.sample += first;
-  part.count = count;
-  return part;
-}
-
-// Numbers of rows whose loss is asked at once.
-class RowNumbers {
- public:
-  explicit RowNumbers(int rows) : all_(6 * static_cast<size_t>(rows)), rows_(rows) {}
-
-  SequenceRoom room(float* const* works) {
-    return {works, of(0), of(1), of(2), of(3), of(4), of(5)};
+LossSums sum_of(std::span<const LossSums> some) {
+  LossSums result;
+  for (const LossSums& sums : some) {
+    for (int i = 0; i < Objective::kSums; ++i) result.of[i] += sums.of[i];
   }
-  EvaluateCall terms(const ChosenRows& rows) { return {rows, of(0), of(1), of(2)}; }
-  LossRows loss_rows(const int32_t* sample) {
-    return {rows_, sample, of(0), of(1), of(2), of(3), of(4), of(5)};
-  }
-
- private:
-  float* of(int which) { return all_.data() + static_cast<long>(which) * rows_; }
-  std::vector<float> all_;
-  const int rows_;
-};
-
-// A loss that was asked before.
-struct KnownLoss {
-  const int32_t* first;
-  LossRows rows;
-};
-
-void recall(void* context, const LossRows& rows) {
-  const auto& loss = *static_cast<const KnownLoss*>(context);
-  const auto first = rows.sample - loss.first;
-  std::copy_n(loss.rows.d_logprob + first, rows.count, rows.d_logprob);
-  std::copy_n(loss.rows.d_entropy + first, rows.count, rows.d_entropy);
-  std::copy_n(loss.rows.d_value + first, rows.count, rows.d_value);
-}
-
-ChosenRows chosen_rows(const Samples& samples, std::span<const int32_t> chosen) {
-  return {.sample = chosen.data(),
-          .count = static_cast<int>(chosen.size()),
-          .obs = samples.obs,
-          .mask = samples.mask,
-          .latent = samples.latent,
-          .epsilon = samples.epsilon};
+  return result;
 }
 
 // The policy as it was at one moment.
@@ -263,7 +169,7 @@ LossSums FusedPolicy::gradient_of_few(ThreadPool& pool, const LearnCall& call,
   const int tiles = (rows + some - 1) / some;
   float* work = network_.common_work(tiles);
   std::array<LossSums, kFewRows / kLossRows> sums{};
-  GroupLoss loss{&objective, call.rows.sample, &sums};
+  GroupLoss loss{&objective, call.rows.sample, sums.data()};
   pool.for_each(tiles, [&](int, int t) {
     LearnCall tile = call;
     tile.rows = some_of(call.rows, t * some, std::min(some, rows - t * some));
@@ -276,11 +182,66 @@ LossSums FusedPolicy::gradient_of_few(ThreadPool& pool, const LearnCall& call,
   pool.for_each(plan.gradient_pieces(), [&](int, int piece) {
     network_.kernels().collect(network_.view(), call, all, piece);
   });
-  LossSums result;
-  for (const LossSums& group : sums) {
-    for (int i = 0; i < Objective::kSums; ++i) result.of[i] += group.of[i];
+  return sum_of(sums);
+}
+
+// All of a shard's rows, or a piece of them.
+void FusedPolicy::learn_some(const LearnCall& call, const Objective& objective, int thread,
+                             double* sums) {
+  if (objective.sequence() > 1) return learn_sequences(call, objective, thread, sums);
+  learn_rows(call, objective, network_.work(thread), sums);
+}
+
+LossSums FusedPolicy::gradient_of_shards(ThreadPool& pool, const LearnCall& call, Range range,
+                                         const Objective& objective) {
+  const Plan& plan = network_.plan();
+  const int length = objective.sequence(), sequences = call.rows.count / length;
+  const auto rows = static_cast<size_t>(call.rows.count);
+  const int count = std::min(shard_count(rows, plan.params), sequences);
+  const Shards shards{count, length > 1 ? 1 : piece_count(rows, count, pool.threads(), plan)};
+  const bool can_begin = length == 1 && !plan.has_torso();
+  network_.make_work(pool.threads());
+  make_slots(count);
+  std::array<LossSums, kMaxShards> sums{};
+  std::array<std::atomic<int>, kMaxShards> done{};       // pieces
+  std::array<std::atomic<int>, kMaxBundles> finished{};  // shards
+
+  const auto learn = [&](int thread, int s, int piece) {
+    const Turn turn(done[static_cast<size_t>(s)], piece);
+    const Span mine = part_of({0, sequences}, s, count);
+    const Span some =
+        part_of({mine.begin * length, mine.end * length}, piece, shards.pieces, plan.tile);
+    LearnCall part = call;
+    part.rows = some_of(call.rows, some.begin, some.size());
+    part.gradient = slots_[static_cast<size_t>(s)]->data();
+    part.begins = can_begin && piece == 0;
+    if (!can_begin) {
+      std::memset(part.gradient + range.begin, 0, (range.end - range.begin) * sizeof(float));
+    }
+    learn_some(part, objective, thread, sums[static_cast<size_t>(s)].of);
+  };
+  const auto add_up_bundle = [&](int bundle) {
+    const float* const* first = slot_data_.data() + bundle * kBundle;
+    network_.kernels().reduce(first, shards.bundle_size(bundle), range.begin, range.end,
+                              slots_[static_cast<size_t>(bundle * kBundle)]->data());
+  };
+  const auto work = [&](int thread, int item) {
+    const int s = shards.shard(item), piece = shards.piece(item), bundle = s / kBundle;
+    if (s >= count) return;
+    learn(thread, s, piece);
+    if (!shards.are_bundled() || piece + 1 < shards.pieces) return;
+    const int ended = finished[static_cast<size_t>(bundle)].fetch_add(1) + 1;
+    if (ended == shards.bundle_size(bundle)) add_up_bundle(bundle);
+  };
+  pool.for_each(shards.items(), work, shards.neighbours());
+
+  std::array<const float*, kMaxBundles> slots;  // with sums of bundles, or of shards
+  size_t slot_count = 0;
+  for (int s = 0; s < count; s += shards.are_bundled() ? kBundle : 1) {
+    slots[slot_count++] = slot_data_[static_cast<size_t>(s)];
   }
-  return result;
+  add_up(pool, std::span(slots).first(slot_count), range);
+  return sum_of(std::span(sums).first(static_cast<size_t>(count)));
 }
 
 LossSums FusedPolicy::gradient(ThreadPool& pool, const Samples& samples,
@@ -290,65 +251,15 @@ LossSums FusedPolicy::gradient(ThreadPool& pool, const Samples& samples,
   require_apart(nets);
   require_whole(chosen, objective);
   const Range range = range_of(nets);
-  const int length = objective.sequence();
-  if (network_.plan().wide && chosen.size() <= kFewRows && length == 1) {
-    const LearnCall call{.rows = chosen_rows(samples, chosen),
-                         .actor = nets != Nets::kCritic,
-                         .critic = nets != Nets::kActor,
-                         .gradient = gradient_.data()};
-    const LossSums sums = gradient_of_few(pool, call, objective);
-    measure_gradient(pool, range);
-    return sums;
-  }
-  const int sequences = static_cast<int>(chosen.size()) / length;
-  const int shards = std::min(shard_count(chosen.size(), network_.plan().params), sequences);
-  network_.make_work(pool.threads());
-  make_slots(shards);
-  std::array<std::array<double, Objective::kSums>, kMaxShards> sums{};
-  std::array<std::atomic<int>, kMaxShards / kBundle> finished{};
-
-  pool.for_each(shards, [&](int thread, int s) {
-    const Span mine = part_of({0, sequences}, s, shards);
-    const auto rows = chosen.subspan(static_cast<size_t>(mine.begin * length),
-                                     static_cast<size_t>(mine.size() * length));
-    float* slot = slots_[static_cast<size_t>(s)]->data();
-    const bool begins = length == 1 && !network_.plan().has_torso();
-    if (!begins) std::memset(slot + range.begin, 0, (range.end - range.begin) * sizeof(float));
-    const LearnCall call{.rows = chosen_rows(samples, rows),
-                         .actor = nets != Nets::kCritic,
-                         .critic = nets != Nets::kActor,
-                         .loss = nullptr,
-                         .context = nullptr,
-                         .gradient = slot,
-                         .begins = begins};
-    double* own_sums = sums[static_cast<size_t>(s)].data();
-    if (length == 1) {
-      learn_rows(call, objective, network_.work(thread), own_sums);
-    } else {
-      learn_sequences(call, objective, thread, own_sums);
-    }
-    if (!are_bundled(shards)) return;
-    const int bundle = s / kBundle, first = bundle * kBundle;
-    const int size = std::min(kBundle, shards - first);
-    if (finished[static_cast<size_t>(bundle)].fetch_add(1) + 1 == size) {
-      network_.kernels().reduce(slot_data_.data() + first, size, range.begin, range.end,
-                                slots_[static_cast<size_t>(first)]->data());
-    }
-  });
-
-  std::array<const float*, std::max(kMaxShards / kBundle, kBundle)> bundles;  // or shards
-  size_t count = 0;
-  for (int s = 0; s < shards; s += are_bundled(shards) ? kBundle : 1) {
-    bundles[count++] = slot_data_[static_cast<size_t>(s)];
-  }
-  add_up(pool, std::span(bundles).first(count), range);
-  LossSums result;
-  for (int s = 0; s < shards; ++s) {
-    for (int i = 0; i < Objective::kSums; ++i) {
-      result.of[i] += sums[static_cast<size_t>(s)][static_cast<size_t>(i)];
-    }
-  }
-  return result;
+  const LearnCall call{.rows = chosen_rows(samples, chosen),
+                       .actor = nets != Nets::kCritic,
+                       .critic = nets != Nets::kActor,
+                       .gradient = gradient_.data()};
+  const bool few = network_.plan().wide && chosen.size() <= kFewRows && objective.sequence() == 1;
+  if (!few) return gradient_of_shards(pool, call, range, objective);
+  const LossSums sums = gradient_of_few(pool, call, objective);
+  measure_gradient(pool, range);
+  return sums;
 }
 
 // The sum of the slots becomes the gradient.

@@ -47,6 +47,9 @@ class FusedPolicy final : public Policy {
   Range range_of(Nets nets) const;
   void make_slots(int count);
   LossSums gradient_of_few(ThreadPool& pool, const LearnCall& call, const Objective& objective);
+  LossSums gradient_of_shards(ThreadPool& pool, const LearnCall& call, Range range,
+                              const Objective& objective);
+  void learn_some(const LearnCall& call, const Objective& objective, int thread, double* sums);
   void learn_rows(const LearnCall& call, const Objective& objective, float* work, double* sums);
   void learn_sequences(const LearnCall& call, const Objective& objective, int thread, double* sums);
   void learn_twice(const LearnCall& call, const Objective& objective, float* work, double* sums);

@@ -166,5 +166,26 @@ TEST_P(PolicyRowsTest, TheNumberOfThreadsChangesNothing) {
   }
 }
 
+// Where threads have few shards each, several work on the same one.
+TEST_P(PolicyRowsTest, PiecesOfShardsChangeNothing) {
+  if (is_torch()) GTEST_SKIP() << "its shards are not cut";
+  const Case c{"small", network(5, {64, 64}, Activation::kTanh, false, ActionSpace::discrete(3))};
+  const int rows = kSanitized ? 64 * 130 + 7 : 64 * 300 + 7;  // two and four tiles in a shard
+  Rollout rollout(c.spec, rows, c.epsilon, 4);
+  rollout.act(*make(c.spec));
+  std::string parameters;
+  for (const int threads : {1, 9, 16}) {
+    const auto policy = make(c.spec);
+    ThreadPool pool(threads);
+    for (int update = 0; update < 3; ++update) {
+      const LearnResult result = learn(*policy, pool, rollout.samples(), rollout.chosen(),
+                                       Nets::kBoth, Mixture(rollout.size()), GradientStep());
+      EXPECT_EQ(result.sums[7], rows);
+    }
+    if (threads == 1) parameters = sha256(policy->parameters());
+    EXPECT_EQ(sha256(policy->parameters()), parameters) << threads;
+  }
+}
+
 }  // namespace
 }  // namespace flotilla::test
