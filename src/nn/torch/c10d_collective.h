@@ -39,6 +39,9 @@ constexpr milliseconds kNever = std::chrono::hours(24 * 30);
 // For the others to sign, and to hear what failed; a third of a shorter deadline.
 constexpr double kRollCall_s = 3;
 
+// Bytes of each process that are worth a message to every other one.
+constexpr size_t kSentToAll = size_t{1} << 20;
+
 std::string here(int rank) { return text("here/", rank); }
 std::string signature(int rank) { return text("alive/", rank); }
 constexpr const char* kTrouble = "trouble";
@@ -173,13 +176,21 @@ class C10dCollective final : public Collective {
     return tensor;
   }
 
-  // Starts it, and returns where the bytes of all will be.
+  // Starts it, and returns where the bytes of all will be. Gloo gathers in a ring, of which every
+  // message waits for the one before; few bytes are sent to everybody at once instead.
   at::Tensor start_gather(c10d::ProcessGroupGloo& group, std::span<const std::byte> mine,
                           WorkPtr& work) const {
-    std::vector<at::Tensor> inputs = {bytes_in_tensor(mine)};
-    at::Tensor all = at::empty({size_, static_cast<int64_t>(mine.size())}, at::kByte);
-    std::vector<std::vector<at::Tensor>> outputs = {all.unbind(0)};
-    work = group.allgather(outputs, inputs);
+    at::Tensor own = bytes_in_tensor(mine);
+    at::Tensor all = at::empty({size_, own.numel()}, at::kByte);
+    if (mine.size() <= kSentToAll) {
+      at::Tensor copies = own.unsqueeze(0).expand({size_, -1}).contiguous();
+      std::vector<int64_t> equal_shares;
+      work = group.alltoall_base(all, copies, equal_shares, equal_shares);
+    } else {
+      std::vector<at::Tensor> inputs = {own};
+      std::vector<std::vector<at::Tensor>> outputs = {all.unbind(0)};
+      work = group.allgather(outputs, inputs);
+    }
     return all;
   }
 
