@@ -12,16 +12,25 @@ namespace {
 constexpr int kStepsPerCut = 32;
 // Envs a share is made of, and how many each must have on average to be worth cutting anew.
 constexpr int kShareUnit = 16, kWorthCutting = 128;
-// Envs that play alone: pieces for each thread, and what a piece has at least, where there are
-// enough envs, and at most. Small ones make waits short, large ones let a policy act for many.
-constexpr int kPieces = 4, kLeastPiece = 16, kMostPiece = 64;
+// Envs that play alone are dealt in pieces, which shrink towards the end of a thread's share: large
+// ones let a policy act for many, small ones at the end leave nobody waiting for long.
+constexpr int kLeastPiece = 16, kMostPiece = 64;
 
-int envs_in_piece(int envs, int threads) {
-  const int share = (envs + threads - 1) / threads;
-  if (share <= kLeastPiece) return share;
-  const int units =
-      (envs + threads * kPieces * kLeastPiece - 1) / (threads * kPieces * kLeastPiece);
-  return std::min(units * kLeastPiece, kMostPiece);
+int size_of_next_piece(int left) {
+  return std::min(left, std::clamp(left / 2 / kLeastPiece * kLeastPiece, kLeastPiece, kMostPiece));
+}
+
+// Of a share of so many envs.
+int piece_count(int envs) {
+  int count = 0;
+  for (; envs > 0; ++count) envs -= size_of_next_piece(envs);
+  return count;
+}
+
+// The envs of that piece of a share; none behind its last one.
+Span piece_of(Span share, int number) {
+  for (; number > 0; --number) share.begin += size_of_next_piece(share.size());
+  return {share.begin, share.begin + size_of_next_piece(share.size())};
 }
 
 }  // namespace
@@ -125,13 +134,19 @@ LoopCall LocalVecEnv::call_in(int part, int group) const {
 
 void LocalVecEnv::play(Play& play) {
   check_idle("play");
-  // Threads beyond the cores would only make the pieces small.
-  const int piece = envs_in_piece(num_envs(), std::min(lanes(), cpu_count()));
+  // Threads beyond the cores would only make the shares small.
+  const int shares = std::min({lanes(), cpu_count(), num_envs()});
+  const int align = num_envs() >= shares * kLeastPiece ? kLeastPiece : 1;
+  const auto share = [&](int number) { return part_of({0, num_envs()}, number, shares, align); };
+  int pieces = 0;  // of the largest share
+  for (int i = 0; i < shares; ++i) pieces = std::max(pieces, piece_count(share(i).size()));
   std::vector<Played> parts(static_cast<size_t>(lanes()));
-  pool_.for_each((num_envs() + piece - 1) / piece, [&](int part, int index) {
-    const Span envs{index * piece, std::min((index + 1) * piece, num_envs())};
+  const auto play_piece = [&](int part, int item) {
+    const Span envs = piece_of(share(item / pieces), item % pieces);
+    if (envs.size() == 0) return;
     play_span(play, part, envs, call_in(part, 0), parts[static_cast<size_t>(part)]);
-  });
+  };
+  pool_.for_each(shares * pieces, play_piece, pieces);
   settle(parts);
 }
 
