@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -421,11 +422,14 @@ class RemoteActors(Scratch):
 
     def test_a_learner_without_actors_says_how_to_start_one_and_can_be_stopped(self):
         learner = self.learner("alone", "--steps=60000")
-        time.sleep(2)
+        guard = threading.Timer(60, learner.kill)  # ends the lines of one that does not say it
+        guard.start()
+        self.addCleanup(guard.cancel)
+        said = any(f"actor 127.0.0.1:{self.port}" in line for line in learner.stderr)
         learner.send_signal(signal.SIGINT)
         _, err = learner.communicate(timeout=20)
+        self.assertTrue(said)
         self.assertEqual(learner.returncode, 130, err)
-        self.assertIn(f"actor 127.0.0.1:{self.port}", err)
 
     def test_an_actor_that_is_interrupted_says_goodbye(self):
         learner = self.learner("left", "--steps=40000")
