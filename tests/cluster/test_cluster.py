@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -460,6 +461,60 @@ class RemoteActors(Scratch):
             "eval.episodes=0", "--json", self.out("tcp")))
         self.assertGreaterEqual(summary["steps"], 20000)
         self.assert_ended(actor, 0, "the run has ended")
+
+
+class TakenPort(Scratch):
+    """Processes of several hosts whose port another program has: all say what rank 0 says."""
+
+    def assert_refused(self, port, size=3):
+        host = own_address()
+        team = Team(size, [*SMALL, "--steps=6144", self.out("refused"), f"cluster.port={port}"],
+                    lambda rank, size: by_torchrun(rank, size, host, local=1))
+        self.addCleanup(team.kill)
+        self.assert_all_end(team, 2, f"cluster.port: {port} of {host} cannot be opened: another program has it", 15)
+        self.assertFalse((self.root / "refused").exists())
+
+    def stranger(self, answer=None):
+        """The port of a program that is no store. `answer`: what it says to whoever comes, before it closes."""
+        listening = socket.create_server(("", 0))
+        self.addCleanup(listening.close)
+
+        def serve():
+            while True:
+                try:
+                    with listening.accept()[0] as visitor:
+                        visitor.sendall(answer)
+                except OSError:
+                    return
+
+        if answer is not None:
+            threading.Thread(target=serve, daemon=True).start()
+        return listening.getsockname()[1]
+
+    def test_by_one_that_is_silent(self):
+        self.assert_refused(self.stranger())
+
+    def test_by_one_that_says_something_else(self):
+        self.assert_refused(self.stranger(b"220 welcome to another protocol\r\n" * 40))
+        self.assert_refused(self.stranger(b""))
+
+    def test_by_another_run_which_goes_on(self):
+        port, host = 29531, own_address()
+        run = Team(2, [*SMALL, "--steps=1000000000", "save_freq=768", self.out("first"), f"cluster.port={port}"],
+                   lambda rank, size: by_torchrun(rank, size, host, local=1))
+        self.addCleanup(run.kill)
+        run.wait_for(self.root / "first" / "checkpoints" / "step_3072")
+        for size in (2, 3):
+            self.assert_refused(port, size)
+        self.assertEqual([process.poll() for process in run.processes], [None, None])
+        run.processes[0].send_signal(signal.SIGINT)
+        self.assertEqual([status for status, _, _ in run.end()], [130, 130])
+
+    def test_rank_0_that_does_not_come(self):
+        host = own_address()
+        team = Team(1, [*SMALL, HASTY, "--steps=6144", self.out("refused"), "cluster.port=29532"],
+                    lambda rank, _: by_torchrun(1, 2, host, local=1))
+        self.assert_all_end(team, 3, f"rank 0 of 2 has not come within 6 s to port 29532 of {host}", 12)
 
 
 def own_address():
