@@ -463,6 +463,22 @@ class RemoteActors(Scratch):
         self.assert_ended(actor, 0, "the run has ended")
 
 
+class Pauses(Scratch):
+    def test_short_ones_break_nothing(self):
+        """A process that waits looks up ten times a second: what comes in just then is no failure."""
+        team = Team(2, [*SMALL, "--steps=1000000000", "save_freq=768", self.out("paused")])
+        self.addCleanup(team.kill)
+        team.wait_for(self.root / "paused" / "checkpoints" / "step_3072")
+        for number in range(100):
+            team.processes[1].send_signal(signal.SIGSTOP)
+            time.sleep(0.095 + number % 20 * 0.001)
+            team.processes[1].send_signal(signal.SIGCONT)
+            time.sleep(0.02)
+        self.assertEqual([process.poll() for process in team.processes], [None, None])
+        team.processes[0].send_signal(signal.SIGINT)
+        self.assertEqual([status for status, _, _ in team.end()], [130, 130])
+
+
 class TakenPort(Scratch):
     """Processes of several hosts whose port another program has: all say what rank 0 says."""
 
