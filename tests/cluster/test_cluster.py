@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -214,7 +215,11 @@ class Faults(Scratch):
             self.assertEqual(self.trained(Team(size, command)), expected, (number, size))
 
 
-def programs_of(folder):
+def parent_of(pid):
+    return int(re.search(r"^PPid:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)[1])
+
+
+def programs_of(folder, verb="train"):
     """The processes of this program that train in a folder, by the words of their commands."""
     found = []
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
@@ -222,7 +227,7 @@ def programs_of(folder):
             words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
-        if words[0] == OPTIONS.binary and any(str(folder) in word for word in words):
+        if words[:2] == [OPTIONS.binary, verb] and any(str(folder) in word for word in words):
             found.append(int(entry.name))
     return found
 
@@ -259,10 +264,48 @@ class ByRay(Scratch):
         self.assertEqual(json.loads((run / "summary.json").read_text())["params_sha256"], expected)
         self.assertEqual(programs_of(run), [])
 
+    def test_actors_play_for_a_learner_and_each_that_is_lost_comes_again(self):
+        run = self.root / "played"
+        driver = self.start("--num-actors=2", "--cpus-per-worker=0.5", f"--program={OPTIONS.binary}", "train", "cartpole-impala",
+                            "--steps=400000", "save_freq=4096", "eval.episodes=20", f"--out={run}")
+        self.addCleanup(driver.kill)
+
+        def wait_for(what):
+            deadline = time.monotonic() + 90
+            while not what():
+                self.assertIsNone(driver.poll())
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+
+        def has_trained(steps):
+            kept = [int(each.name.split("_")[1]) for each in run.glob("checkpoints/step_*") if each.name[5:].isdigit()]
+            return max(kept, default=0) >= steps
+
+        wait_for(lambda: has_trained(8192) and len(programs_of("--wait=120", "actor")) == 2)
+        first = programs_of("--wait=120", "actor")
+        os.kill(first[0], signal.SIGKILL)
+        wait_for(lambda: len(set(programs_of("--wait=120", "actor")) - set(first)) == 1)
+        # The Ray actor of the learner, with which Ray ends the program: the next one goes on.
+        learner = programs_of(run)[0]
+        os.kill(parent_of(learner), signal.SIGKILL)
+        said, _ = driver.communicate(timeout=240)
+        self.assertEqual(driver.returncode, 0, said[-3000:])
+        self.assertRegex(said, "flotilla.ray: actor [12] was lost; start 2 of 11")
+        self.assertIn("flotilla.ray: a process was lost; start 2 of 11", said)
+        self.assertIn("an actor has joined", said)
+        summary = json.loads((run / "summary.json").read_text())
+        self.assertGreaterEqual(summary["steps"], 400000)
+        self.assertGreaterEqual(summary["eval"]["mean"], 400)
+        self.assertEqual(programs_of(run) + programs_of("--wait=120", "actor"), [])
+
     def test_refuses_what_it_cannot_start(self):
         for words, text in ((["--num-workers=2"], "expected a command of flotilla"),
                             (["--num-workers=2", "train", "cartpole"], "train needs --out"),
-                            (["--num-workers=0", "train", "cartpole", "--out=x"], "expected 1 or more")):
+                            (["--num-workers=0", "train", "cartpole", "--out=x"], "expected 1 or more"),
+                            (["--num-actors=0", "train", "cartpole", "--out=x"], "expected 1 or more"),
+                            (["train", "cartpole", "--out=x"], "expected either --num-workers or --num-actors"),
+                            (["--num-actors=2", "train", "cartpole-impala", "--out=x", "cluster.listen=5555"],
+                             "cluster.listen is chosen here")):
             driver = self.start(*words)
             said, _ = driver.communicate(timeout=60)
             self.assertEqual(driver.returncode, 2)
