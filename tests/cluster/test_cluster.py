@@ -219,6 +219,10 @@ def parent_of(pid):
     return int(re.search(r"^PPid:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)[1])
 
 
+def children_of(pid):
+    return [int(each) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text().split()]
+
+
 def programs_of(folder, verb="train"):
     """The processes of this program that train in a folder, by the words of their commands."""
     found = []
@@ -504,6 +508,21 @@ class RemoteActors(Scratch):
             "eval.episodes=0", "--json", self.out("tcp")))
         self.assertGreaterEqual(summary["steps"], 20000)
         self.assert_ended(actor, 0, "the run has ended")
+
+    def test_a_worker_that_is_killed_costs_no_actor(self):
+        learner = self.learner("workers", "--steps=200000", "on_env_failure=restart")
+        actor = self.actor("--workers=2")
+        self.wait_for_steps("workers", 20000)
+        workers = children_of(actor.pid)
+        self.assertEqual(len(workers), 2)
+        os.kill(workers[0], signal.SIGKILL)
+        summary, err = self.summary(learner)
+        self.assertGreaterEqual(summary["steps"], 200000)
+        self.assertEqual((err.count("an actor has joined"), err.count("is lost")), (1, 0), err)
+        _, said = actor.communicate(timeout=20)
+        self.assertEqual((actor.returncode, last_line(said)), (0, "the run has ended"), said)
+        self.assertIn("1 thread, 2 workers", said)
+        self.assertEqual([pid for pid in workers if pathlib.Path(f"/proc/{pid}").exists()], [])
 
 
 class Pauses(Scratch):

@@ -158,6 +158,9 @@ def train_by_actors(team: Team, command: list[str], threads: int, max_restarts: 
     """The status of the learner, which is number 0; or that of the last actor, where none is left."""
     at = listening_address(team.places())
     play = [command[0], "actor", at, f"--threads={threads}", f"--wait={LEARNER_WAIT_S}"]
+    env = command[2] if len(command) > 2 else ""
+    if env.startswith(("gym:", "py:")):
+        play.append(f"--env={env}")  # whoever typed it allows it to actors, too
     learner = team.run(0, [*command, f"cluster.listen={at}"], {})
     numbers = range(1, len(team.workers))
     playing = {team.run(number, play, {}): number for number in numbers}

@@ -171,7 +171,7 @@ class Learning {
   void start_actor(int64_t most = INT64_MAX) {
     actors_.emplace_back([this, most, pair = listener.join()]() mutable {
       try {
-        ActorProcess actor(registry(), built_in_algorithms(), {}, *pair, 1);
+        ActorProcess actor(registry(), built_in_algorithms(), {}, *pair, {.threads = 1});
         actor.play([&](int64_t steps) {
           if (steps >= most) throw Error(ErrorCode::kEnvironment, "killed");
         });
