@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import pathlib
+import pwd
 import random
 import re
 import shutil
@@ -717,6 +718,132 @@ class BetweenHosts(Scratch):
             self.assertIn(f"rank {1 - rank} is lost", last_line(err))
         self.hosts.join(1)
         self.assertEqual(self.trained(self.team(command)), expected)
+
+
+class SlurmCluster:
+    """A controller and two nodes of Slurm on this host, of this user and in one folder."""
+
+    PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
+    PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+
+    def __init__(self, folder):
+        self.folder, self.processes = folder, []
+        folder.chmod(0o755)  # munged demands a way to its socket
+        (folder / "state").mkdir()
+        (folder / "munge.key").write_bytes(os.urandom(128))
+        (folder / "munge.key").chmod(0o600)
+        self.configuration = folder / "slurm.conf"
+        self.configuration.write_text(self.settings())
+        self.environment = {**clean_environment(), "SLURM_CONF": str(self.configuration), "PATH": self.PATH}
+
+    @classmethod
+    def missing(cls):
+        return [name for name in cls.PROGRAMS if not shutil.which(name, path=cls.PATH)]
+
+    def settings(self):
+        user, host = pwd.getpwuid(os.getuid()).pw_name, socket.gethostname()
+        controller, *nodes = free_ports(3)
+        lines = ["ClusterName=scratch", f"SlurmctldHost={host}(127.0.0.1)", f"SlurmctldPort={controller}",
+                 f"SlurmUser={user}", f"SlurmdUser={user}", "AuthType=auth/munge", f"AuthInfo=socket={self.folder}/munge",
+                 f"StateSaveLocation={self.folder}/state", f"SlurmdSpoolDir={self.folder}/spool.%n",
+                 f"SlurmctldPidFile={self.folder}/controller.pid", f"SlurmdPidFile={self.folder}/%n.pid",
+                 "ProctrackType=proctrack/pgid", "TaskPlugin=task/none", "MpiDefault=none", "ReturnToService=2",
+                 "SlurmdParameters=config_overrides", "PartitionName=all Nodes=ALL Default=YES State=UP"]
+        lines += [f"NodeName=node{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4"
+                  for number, port in enumerate(nodes)]
+        return "\n".join(lines) + "\n"
+
+    def start(self, name, *words):
+        with open(self.folder / f"{name}.log", "w", encoding="utf-8") as log:
+            self.processes.append(subprocess.Popen(words, env=self.environment, stdout=log, stderr=log))
+
+    def come_up(self, timeout=30):
+        """Whether it did; some machines do not allow what it needs."""
+        at = self.folder
+        self.start("munged", "munged", "--foreground", f"--socket={at}/munge", f"--key-file={at}/munge.key",
+                   f"--log-file={at}/munge.log", f"--pid-file={at}/munge.pid", f"--seed-file={at}/munge.seed")
+        self.start("controller", "slurmctld", "-D", "-c")
+        for number in range(2):
+            self.start(f"node{number}", "slurmd", "-D", "-N", f"node{number}")
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline and all(process.poll() is None for process in self.processes):
+            idle = subprocess.run(["sinfo", "--noheader", "--states=idle", "--format=%D"], env=self.environment,
+                                  capture_output=True, text=True, check=False, timeout=timeout).stdout.strip()
+            if idle == "2":
+                return True
+            time.sleep(0.2)
+        return False
+
+    def reason(self):
+        return "; ".join(f"{log.stem}: {last_line(log.read_text())}" for log in sorted(self.folder.glob("*.log")))
+
+    def close(self):
+        for process in reversed(self.processes):
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def free_ports(count):
+    probes = [socket.create_server(("", 0)) for _ in range(count)]
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+class BySlurm(Scratch):
+    def setUp(self):
+        super().setUp()
+        if missing := SlurmCluster.missing():
+            self.skipTest(f"no {', '.join(missing)}")
+        (self.root / "slurm").mkdir()
+        self.root.chmod(0o755)
+        self.slurm = SlurmCluster(self.root / "slurm")
+        self.addCleanup(self.slurm.close)
+        if not self.slurm.come_up():
+            self.skipTest(f"Slurm does not come up here: {self.slurm.reason()}")
+
+    def srun(self, nodes, tasks, *arguments):
+        variables = {"MASTER_ADDR": own_address(), "MASTER_PORT": str(free_ports(1)[0] - 1)}
+        process = subprocess.Popen(["srun", f"--nodes={nodes}", f"--ntasks={tasks}", OPTIONS.binary, *arguments, "--json"],
+                                   env={**self.slurm.environment, **variables}, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def parameters(self, process):
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, err[-1000:])
+        return json.loads(out)["params_sha256"]
+
+    def test_the_bits_are_those_of_one_process(self):
+        arguments = ["train", "cage2", "--steps=4800", "--num-envs=24", "n_steps=50", "ppo.blocks=12", "eval.episodes=2"]
+        expected = alone([*arguments, self.out("one")])["params_sha256"]
+        for nodes, tasks in ((1, 2), (2, 2), (2, 3)):
+            found = self.parameters(self.srun(nodes, tasks, *arguments, self.out(f"on{nodes}of{tasks}")))
+            self.assertEqual(found, expected, (nodes, tasks))
+
+    def test_what_is_started_again_ends_with_the_same_bits(self):
+        arguments = [*SMALL, "--steps=49152", "save_freq=768"]
+        expected = alone([*arguments, self.out("one")])["params_sha256"]
+        run = self.root / "killed"
+        first = self.srun(2, 2, *arguments, f"--out={run}", "--auto-resume")
+        deadline = time.monotonic() + 60
+        while not (run / "checkpoints" / "step_3072").exists():
+            self.assertIsNone(first.poll())
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        os.kill(programs_of(run)[-1], signal.SIGKILL)
+        _, err = first.communicate(timeout=60)
+        self.assertNotEqual(first.returncode, 0)
+        self.assertRegex(err, "flotilla: rank [01] is lost: its process ended")
+        self.assertEqual(self.parameters(self.srun(2, 2, *arguments, f"--out={run}", "--auto-resume")), expected)
 
 
 def main():

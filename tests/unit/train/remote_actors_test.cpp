@@ -249,6 +249,7 @@ TEST(RemoteActors, AreRefusedWhereTheyCannotBe) {
            {"backend=threads", "algo, backend: expected"},
            {"async.schedule=fixed", "async.schedule: expected free"},
            {"actors=3", "actors: expected a number that divides num_envs 8"},
+           {"workers=2", "workers: expected none"},
            {"replicas=2", "replicas: expected 1"}}) {
     EXPECT_NE(refusal({setting}).find(text), std::string::npos) << refusal({setting});
   }
