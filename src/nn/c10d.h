@@ -19,7 +19,8 @@ struct MeetingOptions {
 };
 
 // Waits for all of them. Throws Error(kEnvironment) that names those who do not come within the
-// deadline, Error(kUsage) where the address or the port does not do.
+// deadline, Error(kUsage) where the address or the port does not do; of a port that another
+// program has, in all of them.
 std::unique_ptr<Collective> meet(const Launch& launch, const MeetingOptions& options);
 
 // A learner to which actors come, each of which is a pair with it. On loopback they find each other

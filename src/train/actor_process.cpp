@@ -8,7 +8,9 @@
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/system.h"
+#include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
+#include "flotilla/env/python_env.h"
 #include "flotilla/nn/make_policy.h"
 #include "flotilla/nn/policy_file.h"
 #include "flotilla/train/recipes.h"
@@ -26,9 +28,10 @@ std::string host_name() {
 }  // namespace
 
 ActorProcess::ActorProcess(const Registry& registry, const Algorithms& algorithms,
-                           const PolicyFactory& policy_factory, Collective& learner, int threads)
+                           const PolicyFactory& policy_factory, Collective& learner,
+                           const ActorOptions& options)
     : learner_(learner), welcome_(introduced()) {
-  run_ = std::make_unique<const RunConfig>(settings(registry, algorithms, threads));
+  run_ = std::make_unique<const RunConfig>(settings(registry, algorithms, options));
   VecOptions envs = run_->vec;
   envs.num_envs = welcome_.num_envs;
   envs.first_env = welcome_.first_env;
@@ -57,24 +60,35 @@ ActorWelcome ActorProcess::introduced() {
   throw Error(ErrorCode::kUsage, welcome.refusal);
 }
 
+// Of libenv the learner would name the library, too.
+void ActorProcess::require_allowed(const std::string& env, const std::string& allowed) const {
+  if (!is_outside_env(env) || (is_python_env(env) && env == allowed)) return;
+  const std::string name = in_quotes(env);
+  throw Error(
+      ErrorCode::kUsage,
+      fmt::format("the learner asks for environments of {}, which are programs: an actor "
+                  "starts none that another machine names{}",
+                  name, is_python_env(env) ? "; to allow this one, give --env " + name : ""));
+}
+
 // Those of the run, but for how this process carries them out.
 RunConfig ActorProcess::settings(const Registry& registry, const Algorithms& algorithms,
-                                 int threads) const {
+                                 const ActorOptions& options) const {
+  // Before the settings are read: what such an environment knows is asked of its program.
+  require_allowed(env_name_in(welcome_.config, kLearner), options.env);
   Config config = parse_run_config(registry, welcome_.config, kLearner, algorithms);
   const EnvType& type = env_of(registry, config);
-  if (type.worker_command) {
-    throw Error(ErrorCode::kUsage,
-                "the learner asks for environments of '" + type.name +
-                    "', which are programs: an actor starts none that another machine names");
-  }
   const int most = std::max(welcome_.num_envs, 1);
-  for (const auto& [key, text] :
-       {std::pair<const char*, std::string>{"cluster.listen", ""},
-        {"backend", "threads"},
-        {"device", "cpu"},
-        {"groups", "1"},
-        {"crash_dir", ""},
-        {"threads", std::to_string(std::min(threads > 0 ? threads : cpu_count(), most))}}) {
+  const int threads = std::min(options.threads > 0 ? options.threads : cpu_count(), most);
+  const int unasked = type.worker_command ? threads : 0;
+  const int workers = std::min(options.workers > 0 ? options.workers : unasked, most);
+  for (const auto& [key, text] : {std::pair<const char*, std::string>{"cluster.listen", ""},
+                                  {"backend", workers > 0 ? "processes" : "threads"},
+                                  {"workers", std::to_string(workers)},
+                                  {"device", "cpu"},
+                                  {"groups", "1"},
+                                  {"crash_dir", ""},
+                                  {"threads", std::to_string(threads)}}) {
     config.set(key, text);
   }
   return RunConfig(type, config, algorithms);

@@ -14,12 +14,20 @@
 
 namespace flotilla {
 
+// What whoever starts an actor decides, not the learner.
+struct ActorOptions {
+  int threads = 0;  // 0: one per CPU
+  int workers = 0;  // processes that have the environments; 0: none, or one per thread for Python's
+  std::string env = {};  // in Python, that this actor may run: an actor of its own accord runs none
+};
+
 class ActorProcess {
  public:
-  // Meets the learner, rank 0 of the pair, and makes the environments. `threads`: 0, one per CPU.
-  // All of these outlive it. Throws Error(kUsage) where the learner refuses it.
+  // Meets the learner, rank 0 of the pair, and makes the environments. All of these outlive it.
+  // Throws Error(kUsage) where the learner refuses it, or asks for what it may not do.
   ActorProcess(const Registry& registry, const Algorithms& algorithms,
-               const PolicyFactory& policy_factory, Collective& learner, int threads);
+               const PolicyFactory& policy_factory, Collective& learner,
+               const ActorOptions& options);
 
   // Plays until the process is asked to stop, by Error(kInterrupted); the learner's end is an error
   // of the pair. `after` is called with the steps of all envs so far.
@@ -31,7 +39,9 @@ class ActorProcess {
 
  private:
   ActorWelcome introduced();
-  RunConfig settings(const Registry& registry, const Algorithms& algorithms, int threads) const;
+  RunConfig settings(const Registry& registry, const Algorithms& algorithms,
+                     const ActorOptions& options) const;
+  void require_allowed(const std::string& env, const std::string& allowed) const;
   void take_policy(const ActorReport& report);
 
   Collective& learner_;

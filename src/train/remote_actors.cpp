@@ -16,6 +16,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
+#include "flotilla/env/python_env.h"
 #include "flotilla/nn/policy_file.h"
 
 namespace flotilla {
@@ -103,8 +104,9 @@ Rollout& RemoteActors::next() {
       waiting.reset();
     } else if (!waiting) {
       const std::string at = endpoint_from(run_.cluster.listen, "cluster.listen").text();
-      log::info(
-          fmt::format("no actor is connected; start one by: {} actor {}", program_name(), at));
+      const std::string& env = run_.type.name;
+      log::info(fmt::format("no actor is connected; start one by: {} actor {}{}", program_name(),
+                            at, is_python_env(env) ? " --env " + env : ""));
       waiting.emplace("waiting for actors at " + at);
     }
     bell_.wait_for(lock, kGlanceEvery);

@@ -8,6 +8,7 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/log.h"
 #include "flotilla/core/system.h"
+#include "flotilla/env/libenv/libenv.h"
 
 namespace flotilla {
 namespace {
@@ -153,7 +154,8 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
   if (remote() && config.get_integer("actors") == 0) vec.groups = slots_worth(vec.num_envs);
   async = AsyncOptions::from(config, "async.");
   if (asynchronous() && type.worker_command && vec.workers == 0) {
-    vec.workers = std::min(cpu_count(), vec.groups);
+    // Where actors are remote, those here are not stepped: one process has them all.
+    vec.workers = remote() ? 1 : std::min(cpu_count(), vec.groups);
   }
   if (config.get_integer("groups") == 0) vec.groups = groups_worth(type, vec);
   // What was left to be chosen goes into the effective config.
@@ -210,8 +212,9 @@ void RunConfig::require_remote() const {
   expect(asynchronous() && !algorithm.learns_in_actors,
          "algo, backend: expected appo or impala, and actors,");
   expect(!async.fixed, "async.schedule: expected free");
-  expect(!vec.in_workers() && !type.worker_command,
-         "workers: expected 0, and environments that are no programs of their own,");
+  expect(type.name != kLibenv, "env: expected none of libenv, whose library actors do not have,");
+  expect(vec.workers == (type.worker_command ? 1 : 0),
+         "workers: expected none (give them to actors: flotilla actor --workers)");
   expect(vec.replicas == 1, "replicas: expected 1");
   expect(config.get_text("curriculum").empty(), "curriculum: expected none");
   expect(vec.num_envs % vec.groups == 0,

@@ -12,7 +12,9 @@ import argparse
 import json
 import os
 import pathlib
+import pwd
 import random
+import re
 import shutil
 import signal
 import socket
@@ -214,7 +216,15 @@ class Faults(Scratch):
             self.assertEqual(self.trained(Team(size, command)), expected, (number, size))
 
 
-def programs_of(folder):
+def parent_of(pid):
+    return int(re.search(r"^PPid:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)[1])
+
+
+def children_of(pid):
+    return [int(each) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text().split()]
+
+
+def programs_of(folder, verb="train"):
     """The processes of this program that train in a folder, by the words of their commands."""
     found = []
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
@@ -222,7 +232,7 @@ def programs_of(folder):
             words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
-        if words[0] == OPTIONS.binary and any(str(folder) in word for word in words):
+        if words[:2] == [OPTIONS.binary, verb] and any(str(folder) in word for word in words):
             found.append(int(entry.name))
     return found
 
@@ -259,10 +269,48 @@ class ByRay(Scratch):
         self.assertEqual(json.loads((run / "summary.json").read_text())["params_sha256"], expected)
         self.assertEqual(programs_of(run), [])
 
+    def test_actors_play_for_a_learner_and_each_that_is_lost_comes_again(self):
+        run = self.root / "played"
+        driver = self.start("--num-actors=2", "--cpus-per-worker=0.5", f"--program={OPTIONS.binary}", "train", "cartpole-impala",
+                            "--steps=400000", "save_freq=4096", "eval.episodes=20", f"--out={run}")
+        self.addCleanup(driver.kill)
+
+        def wait_for(what):
+            deadline = time.monotonic() + 90
+            while not what():
+                self.assertIsNone(driver.poll())
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+
+        def has_trained(steps):
+            kept = [int(each.name.split("_")[1]) for each in run.glob("checkpoints/step_*") if each.name[5:].isdigit()]
+            return max(kept, default=0) >= steps
+
+        wait_for(lambda: has_trained(8192) and len(programs_of("--wait=120", "actor")) == 2)
+        first = programs_of("--wait=120", "actor")
+        os.kill(first[0], signal.SIGKILL)
+        wait_for(lambda: len(set(programs_of("--wait=120", "actor")) - set(first)) == 1)
+        # The Ray actor of the learner, with which Ray ends the program: the next one goes on.
+        learner = programs_of(run)[0]
+        os.kill(parent_of(learner), signal.SIGKILL)
+        said, _ = driver.communicate(timeout=240)
+        self.assertEqual(driver.returncode, 0, said[-3000:])
+        self.assertRegex(said, "flotilla.ray: actor [12] was lost; start 2 of 11")
+        self.assertIn("flotilla.ray: a process was lost; start 2 of 11", said)
+        self.assertIn("an actor has joined", said)
+        summary = json.loads((run / "summary.json").read_text())
+        self.assertGreaterEqual(summary["steps"], 400000)
+        self.assertGreaterEqual(summary["eval"]["mean"], 400)
+        self.assertEqual(programs_of(run) + programs_of("--wait=120", "actor"), [])
+
     def test_refuses_what_it_cannot_start(self):
         for words, text in ((["--num-workers=2"], "expected a command of flotilla"),
                             (["--num-workers=2", "train", "cartpole"], "train needs --out"),
-                            (["--num-workers=0", "train", "cartpole", "--out=x"], "expected 1 or more")):
+                            (["--num-workers=0", "train", "cartpole", "--out=x"], "expected 1 or more"),
+                            (["--num-actors=0", "train", "cartpole", "--out=x"], "expected 1 or more"),
+                            (["train", "cartpole", "--out=x"], "expected either --num-workers or --num-actors"),
+                            (["--num-actors=2", "train", "cartpole-impala", "--out=x", "cluster.listen=5555"],
+                             "cluster.listen is chosen here")):
             driver = self.start(*words)
             said, _ = driver.communicate(timeout=60)
             self.assertEqual(driver.returncode, 2)
@@ -465,6 +513,91 @@ class RemoteActors(Scratch):
         self.assertGreaterEqual(summary["steps"], 20000)
         self.assert_ended(actor, 0, "the run has ended")
 
+    def test_a_worker_that_is_killed_costs_no_actor(self):
+        learner = self.learner("workers", "--steps=200000", "on_env_failure=restart")
+        actor = self.actor("--workers=2")
+        self.wait_for_steps("workers", 20000)
+        workers = children_of(actor.pid)
+        self.assertEqual(len(workers), 2)
+        os.kill(workers[0], signal.SIGKILL)
+        summary, err = self.summary(learner)
+        self.assertGreaterEqual(summary["steps"], 200000)
+        self.assertEqual((err.count("an actor has joined"), err.count("is lost")), (1, 0), err)
+        _, said = actor.communicate(timeout=20)
+        self.assertEqual((actor.returncode, last_line(said)), (0, "the run has ended"), said)
+        self.assertIn("1 thread, 2 workers", said)
+        self.assertEqual([pid for pid in workers if pathlib.Path(f"/proc/{pid}").exists()], [])
+
+
+class Pauses(Scratch):
+    def test_short_ones_break_nothing(self):
+        """A process that waits looks up ten times a second: what comes in just then is no failure."""
+        team = Team(2, [*SMALL, "--steps=1000000000", "save_freq=768", self.out("paused")])
+        self.addCleanup(team.kill)
+        team.wait_for(self.root / "paused" / "checkpoints" / "step_3072")
+        for number in range(100):
+            team.processes[1].send_signal(signal.SIGSTOP)
+            time.sleep(0.095 + number % 20 * 0.001)
+            team.processes[1].send_signal(signal.SIGCONT)
+            time.sleep(0.02)
+        self.assertEqual([process.poll() for process in team.processes], [None, None])
+        team.processes[0].send_signal(signal.SIGINT)
+        self.assertEqual([status for status, _, _ in team.end()], [130, 130])
+
+
+class TakenPort(Scratch):
+    """Processes of several hosts whose port another program has: all say what rank 0 says."""
+
+    def assert_refused(self, port, size=3):
+        host = own_address()
+        team = Team(size, [*SMALL, "--steps=6144", self.out("refused"), f"cluster.port={port}"],
+                    lambda rank, size: by_torchrun(rank, size, host, local=1))
+        self.addCleanup(team.kill)
+        self.assert_all_end(team, 2, f"cluster.port: {port} of {host} cannot be opened: another program has it", 15)
+        self.assertFalse((self.root / "refused").exists())
+
+    def stranger(self, answer=None):
+        """The port of a program that is no store. `answer`: what it says to whoever comes, before it closes."""
+        listening = socket.create_server(("", 0))
+        self.addCleanup(listening.close)
+
+        def serve():
+            while True:
+                try:
+                    with listening.accept()[0] as visitor:
+                        visitor.sendall(answer)
+                except OSError:
+                    return
+
+        if answer is not None:
+            threading.Thread(target=serve, daemon=True).start()
+        return listening.getsockname()[1]
+
+    def test_by_one_that_is_silent(self):
+        self.assert_refused(self.stranger())
+
+    def test_by_one_that_says_something_else(self):
+        self.assert_refused(self.stranger(b"220 welcome to another protocol\r\n" * 40))
+        self.assert_refused(self.stranger(b""))
+
+    def test_by_another_run_which_goes_on(self):
+        port, host = 29531, own_address()
+        run = Team(2, [*SMALL, "--steps=1000000000", "save_freq=768", self.out("first"), f"cluster.port={port}"],
+                   lambda rank, size: by_torchrun(rank, size, host, local=1))
+        self.addCleanup(run.kill)
+        run.wait_for(self.root / "first" / "checkpoints" / "step_3072")
+        for size in (2, 3):
+            self.assert_refused(port, size)
+        self.assertEqual([process.poll() for process in run.processes], [None, None])
+        run.processes[0].send_signal(signal.SIGINT)
+        self.assertEqual([status for status, _, _ in run.end()], [130, 130])
+
+    def test_rank_0_that_does_not_come(self):
+        host = own_address()
+        team = Team(1, [*SMALL, HASTY, "--steps=6144", self.out("refused"), "cluster.port=29532"],
+                    lambda rank, _: by_torchrun(1, 2, host, local=1))
+        self.assert_all_end(team, 3, f"rank 0 of 2 has not come within 6 s to port 29532 of {host}", 12)
+
 
 def own_address():
     """One that is not loopback, or loopback where there is no other."""
@@ -588,6 +721,137 @@ class BetweenHosts(Scratch):
             self.assertIn(f"rank {1 - rank} is lost", last_line(err))
         self.hosts.join(1)
         self.assertEqual(self.trained(self.team(command)), expected)
+
+
+class SlurmCluster:
+    """A controller and two nodes of Slurm on this host, of this user and in one folder."""
+
+    PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
+    PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+
+    def __init__(self, folder):
+        self.folder, self.processes = folder, []
+        folder.chmod(0o755)  # munged demands a way to its socket
+        (folder / "state").mkdir()
+        (folder / "munge.key").write_bytes(os.urandom(128))
+        (folder / "munge.key").chmod(0o600)
+        self.configuration = folder / "slurm.conf"
+        self.configuration.write_text(self.settings())
+        self.environment = {**clean_environment(), "SLURM_CONF": str(self.configuration), "PATH": self.PATH}
+
+    @classmethod
+    def missing(cls):
+        return [name for name in cls.PROGRAMS if not shutil.which(name, path=cls.PATH)]
+
+    def settings(self):
+        user, host = pwd.getpwuid(os.getuid()).pw_name, socket.gethostname()
+        controller, *nodes = free_ports(3)
+        lines = ["ClusterName=scratch", f"SlurmctldHost={host}(127.0.0.1)", f"SlurmctldPort={controller}",
+                 f"SlurmUser={user}", f"SlurmdUser={user}", "AuthType=auth/munge", f"AuthInfo=socket={self.folder}/munge",
+                 f"StateSaveLocation={self.folder}/state", f"SlurmdSpoolDir={self.folder}/spool.%n",
+                 f"SlurmctldPidFile={self.folder}/controller.pid", f"SlurmdPidFile={self.folder}/%n.pid",
+                 "ProctrackType=proctrack/pgid", "TaskPlugin=task/none", "MpiDefault=none", "ReturnToService=2",
+                 "SlurmdParameters=config_overrides", "PartitionName=all Nodes=ALL Default=YES State=UP"]
+        lines += [f"NodeName=node{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4"
+                  for number, port in enumerate(nodes)]
+        return "\n".join(lines) + "\n"
+
+    def start(self, name, *words):
+        with open(self.folder / f"{name}.log", "w", encoding="utf-8") as log:
+            self.processes.append(subprocess.Popen(words, env=self.environment, stdout=log, stderr=log))
+
+    def come_up(self, timeout=30):
+        """Whether it did; some machines do not allow what it needs."""
+        at = self.folder
+        self.start("munged", "munged", "--foreground", f"--socket={at}/munge", f"--key-file={at}/munge.key",
+                   f"--log-file={at}/munge.log", f"--pid-file={at}/munge.pid", f"--seed-file={at}/munge.seed")
+        self.start("controller", "slurmctld", "-D", "-c")
+        for number in range(2):
+            self.start(f"node{number}", "slurmd", "-D", "-N", f"node{number}")
+        return self.both_idle(timeout)
+
+    def both_idle(self, timeout):
+        """Whether its nodes have nothing to do, now or soon."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline and all(process.poll() is None for process in self.processes):
+            idle = subprocess.run(["sinfo", "--noheader", "--states=idle", "--format=%D"], env=self.environment,
+                                  capture_output=True, text=True, check=False, timeout=timeout).stdout.strip()
+            if idle == "2":
+                return True
+            time.sleep(0.2)
+        return False
+
+    def reason(self):
+        return "; ".join(f"{log.stem}: {last_line(log.read_text())}" for log in sorted(self.folder.glob("*.log")))
+
+    def close(self):
+        self.both_idle(10)  # else what attends to a step would try for ever to tell of its end
+        for process in reversed(self.processes):
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def free_ports(count):
+    probes = [socket.create_server(("", 0)) for _ in range(count)]
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+class BySlurm(Scratch):
+    def setUp(self):
+        super().setUp()
+        if missing := SlurmCluster.missing():
+            self.skipTest(f"no {', '.join(missing)}")
+        (self.root / "slurm").mkdir()
+        self.root.chmod(0o755)
+        self.slurm = SlurmCluster(self.root / "slurm")
+        self.addCleanup(self.slurm.close)
+        if not self.slurm.come_up():
+            self.skipTest(f"Slurm does not come up here: {self.slurm.reason()}")
+
+    def srun(self, nodes, tasks, *arguments):
+        variables = {"MASTER_ADDR": own_address(), "MASTER_PORT": str(free_ports(1)[0] - 1)}
+        process = subprocess.Popen(["srun", f"--nodes={nodes}", f"--ntasks={tasks}", OPTIONS.binary, *arguments, "--json"],
+                                   env={**self.slurm.environment, **variables}, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def parameters(self, process):
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, err[-1000:])
+        return json.loads(out)["params_sha256"]
+
+    def test_the_bits_are_those_of_one_process(self):
+        arguments = ["train", "cage2", "--steps=4800", "--num-envs=24", "n_steps=50", "ppo.blocks=12", "eval.episodes=2"]
+        expected = alone([*arguments, self.out("one")])["params_sha256"]
+        for nodes, tasks in ((1, 2), (2, 2), (2, 3)):
+            found = self.parameters(self.srun(nodes, tasks, *arguments, self.out(f"on{nodes}of{tasks}")))
+            self.assertEqual(found, expected, (nodes, tasks))
+
+    def test_what_is_started_again_ends_with_the_same_bits(self):
+        arguments = [*SMALL, "--steps=49152", "save_freq=768"]
+        expected = alone([*arguments, self.out("one")])["params_sha256"]
+        run = self.root / "killed"
+        first = self.srun(2, 2, *arguments, f"--out={run}", "--auto-resume")
+        deadline = time.monotonic() + 60
+        while not (run / "checkpoints" / "step_3072").exists():
+            self.assertIsNone(first.poll())
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        os.kill(programs_of(run)[-1], signal.SIGKILL)
+        _, err = first.communicate(timeout=60)
+        self.assertNotEqual(first.returncode, 0)
+        self.assertRegex(err, "flotilla: rank [01] is lost: ")
+        self.assertEqual(self.parameters(self.srun(2, 2, *arguments, f"--out={run}", "--auto-resume")), expected)
 
 
 def main():

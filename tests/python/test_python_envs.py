@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -278,6 +279,54 @@ class Stepping(Case):
                                           "--seconds", "0.01", "--json"),):
             self.assertEqual(json.loads(out)["failures"], 0)
             self.assertIn("garbage {", errors)
+
+
+class RemoteActors(Case):
+    """Actors of a learner whose environments are Python code: they run what their own command allows."""
+
+    WALK = "py:python_envs:Walk"
+
+    def setUp(self):
+        super().setUp()
+        if not pathlib.Path(ARGS.binary).with_name("libflotilla_c10d.so").exists():
+            self.skipTest("this build has no c10d")
+
+    def start(self, *arguments):
+        process = subprocess.Popen([ARGS.binary, *arguments], cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def learner(self, port, env, *more):
+        return self.start("train", env, "algo=impala", "--backend=actors", "--num-envs=8", "actors=2", "n_steps=16",
+                          f"cluster.listen={port}", "eval.episodes=3", "net.hidden=16", "--json", *more)
+
+    def test_play_what_they_are_told_to(self):
+        log = self.folder / "log"
+        learner = self.learner(29720, self.WALK, f"log={log}", "--steps=4096")
+        actor = self.start("actor", "127.0.0.1:29720", "--threads=1", "--workers=2", f"--env={self.WALK}")
+        out, errors = learner.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(learner.returncode, 0, errors)
+        self.assertIn(f"actor 127.0.0.1:29720 --env {self.WALK}", errors)
+        summary = json.loads(out)
+        self.assertGreaterEqual(summary["steps"], 4096)
+        self.assertEqual((summary["env_failures"], summary["eval"]["episodes"]), (0, 3))
+        said = actor.communicate(timeout=TIMEOUT_S)[1]
+        self.assertEqual(actor.returncode, 0, said)
+        self.assertIn(f"envs 0 to 3 of {self.WALK}, 1 thread, 2 workers", said)
+
+    def test_refuse_what_another_machine_names(self):
+        for port, env in ((29721, self.WALK), (29722, "gym:CartPole-v1")):
+            learner = self.learner(port, env, "--steps=1000000")
+            for allowed in ([], ["--env=py:python_envs:Kept"], ["--python", sys.executable]):
+                actor = self.start("actor", f"127.0.0.1:{port}", *allowed)
+                said = actor.communicate(timeout=TIMEOUT_S)[1].strip()
+                self.assertEqual((actor.returncode, said.splitlines()[-1]), (2, f"flotilla: the learner asks for environments of "
+                                 f"'{env}', which are programs: an actor starts none that another machine names; to allow "
+                                 f"this one, give --env '{env}'"))
+            learner.send_signal(signal.SIGINT)
+            learner.communicate(timeout=TIMEOUT_S)
 
 
 class Failing(Case):

@@ -10,24 +10,6 @@
 namespace flotilla {
 namespace {
 
-MeetingPlace place_of(const Launch& launch, const MeetingOptions& options) {
-  MeetingPlace place;
-  if (launch.one_host()) {
-    place.file.emplace(launch, options.deadline_s);
-    place.store = c10::make_intrusive<c10d::FileStore>(place.file->path(), launch.size);
-  } else {
-    if (options.port == 0 && launch.port == 0) {
-      throw Error(ErrorCode::kUsage, "MASTER_PORT is not set: give it, or cluster.port");
-    }
-    own_address_towards(launch.address, kAddress);  // which is refused before it is waited for
-    const int port = options.port > 0 ? options.port : launch.port + 1;
-    place.store =
-        tcp_store(launch.address, port, launch.rank == 0, options.deadline_s, "cluster.port");
-  }
-  place.store->setTimeout(in_ms(options.deadline_s));
-  return place;
-}
-
 // In a thread that can be left behind: a program that is no store and has the port lets c10d wait
 // for ever.
 template <class Made>
@@ -43,6 +25,74 @@ Made in_time(double limit_s, const std::function<Made()>& make, const std::strin
   }).detach();
   if (result.wait_for(in_ms(limit_s)) == std::future_status::ready) return result.get();
   throw Error(ErrorCode::kEnvironment, late);
+}
+
+constexpr const char* kPort = "cluster.port";
+// By which a store is known to be that of a run, of as many processes.
+constexpr const char* kGreeting = "flotilla";
+// For a store to answer once it lets others connect; half of a shorter deadline.
+constexpr double kAnswer_s = 5;
+
+// Every rank takes its number once: where it is taken, the store is that of another run.
+bool takes_its_rank(c10d::Store& store, int rank) { return store.add(text("rank/", rank), 1) == 1; }
+
+// Rank 0's, for the others to find.
+StorePtr opened_store(const Launch& launch, int port, double deadline_s) {
+  StorePtr store = tcp_store(launch.address, port, true, deadline_s, kPort);
+  takes_its_rank(*store, 0);
+  store->set(kGreeting, bytes_of(text(launch.size)));
+  return store;
+}
+
+// Null where what lets others connect does not answer as the store of this run does.
+StorePtr answering_store(const Launch& launch, int port, double limit_s) {
+  try {
+    return in_time<StorePtr>(
+        limit_s,
+        [=]() -> StorePtr {
+          StorePtr store = tcp_store(launch.address, port, false, limit_s, kPort);
+          const bool ours = text_of(store->get(kGreeting)) == text(launch.size);
+          return ours && takes_its_rank(*store, launch.rank) ? store : StorePtr();
+        },
+        "no answer");
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+// Rank 0 cannot tell the others that another program has its port: they find that program there.
+StorePtr found_store(const Launch& launch, int port, double deadline_s) {
+  const uint64_t start = now_ns();
+  while (seconds_since(start) < deadline_s) {
+    if (somebody_listens(launch.address, port)) {
+      StorePtr store = answering_store(launch, port, std::min(kAnswer_s, deadline_s / 2));
+      if (store != nullptr) return store;
+      // Or it was that of an earlier start, which has ended meanwhile.
+      if (somebody_listens(launch.address, port)) throw port_is_taken(kPort, launch.address, port);
+    }
+    std::this_thread::sleep_for(kGlance);
+  }
+  throw Error(ErrorCode::kEnvironment,
+              text("rank 0 of ", launch.size, " has not come within ", deadline_s, " s to port ",
+                   port, " of ", launch.address));
+}
+
+MeetingPlace place_of(const Launch& launch, const MeetingOptions& options) {
+  MeetingPlace place;
+  if (launch.one_host()) {
+    place.file.emplace(launch, options.deadline_s);
+    place.store = c10::make_intrusive<c10d::FileStore>(place.file->path(), launch.size);
+  } else {
+    if (options.port == 0 && launch.port == 0) {
+      throw Error(ErrorCode::kUsage, "MASTER_PORT is not set: give it, or cluster.port");
+    }
+    own_address_towards(launch.address, kAddress);  // which is refused before it is waited for
+    const int port = options.port > 0 ? options.port : launch.port + 1;
+    place.store = launch.rank == 0 ? opened_store(launch, port, options.deadline_s)
+                                   : found_store(launch, port, options.deadline_s);
+  }
+  place.store->setTimeout(in_ms(options.deadline_s));
+  return place;
 }
 
 Collective* meet_in_time(const Launch& launch, const MeetingOptions& options) {

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -75,6 +76,34 @@ inline std::string own_address_towards(const std::string& host, const std::strin
   return address;
 }
 
+// Whether a program, of whatever kind, lets others connect to the port.
+inline bool somebody_listens(const std::string& host, int port) {
+  constexpr int kPatience_ms = 1000;
+  addrinfo wanted{}, *found = nullptr;
+  wanted.ai_socktype = SOCK_STREAM;
+  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) != 0) return false;
+  bool connected = false;
+  for (const addrinfo* each = found; each != nullptr && !connected; each = each->ai_next) {
+    const int fd = ::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) continue;
+    // It goes on while one waits for it: a host that is off would let a call of its own wait long.
+    ::connect(fd, each->ai_addr, each->ai_addrlen);
+    pollfd done{.fd = fd, .events = POLLOUT, .revents = 0};
+    int problem = 0;
+    socklen_t size = sizeof problem;
+    connected = ::poll(&done, 1, kPatience_ms) == 1 &&
+                ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &size) == 0 && problem == 0;
+    ::close(fd);
+  }
+  ::freeaddrinfo(found);
+  return connected;
+}
+
+inline Error port_is_taken(const std::string& key, const std::string& host, int port) {
+  return {ErrorCode::kUsage,
+          text(key, ": ", port, " of ", host, " cannot be opened: another program has it")};
+}
+
 // On the host that has it, or reached from another one. `key`: who gave the port, for messages.
 inline StorePtr tcp_store(const std::string& host, int port, bool is_server, double timeout_s,
                           const std::string& key) {
@@ -87,10 +116,9 @@ inline StorePtr tcp_store(const std::string& host, int port, bool is_server, dou
     return c10::make_intrusive<c10d::TCPStore>(host, tcp);
   } catch (const std::exception& error) {
     const std::string why = first_line(error);
-    const bool taken = why.find("already in use") != std::string::npos;
-    throw Error(ErrorCode::kUsage,
-                text(key, ": ", port, " of ", host, " cannot be ", is_server ? "opened" : "reached",
-                     ": ", taken ? "another program has it" : why));
+    if (why.find("already in use") != std::string::npos) throw port_is_taken(key, host, port);
+    throw Error(ErrorCode::kUsage, text(key, ": ", port, " of ", host, " cannot be ",
+                                        is_server ? "opened" : "reached", ": ", why));
   }
 }
 

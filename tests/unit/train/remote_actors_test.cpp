@@ -171,7 +171,7 @@ class Learning {
   void start_actor(int64_t most = INT64_MAX) {
     actors_.emplace_back([this, most, pair = listener.join()]() mutable {
       try {
-        ActorProcess actor(registry(), built_in_algorithms(), {}, *pair, 1);
+        ActorProcess actor(registry(), built_in_algorithms(), {}, *pair, {.threads = 1});
         actor.play([&](int64_t steps) {
           if (steps >= most) throw Error(ErrorCode::kEnvironment, "killed");
         });
@@ -249,6 +249,7 @@ TEST(RemoteActors, AreRefusedWhereTheyCannotBe) {
            {"backend=threads", "algo, backend: expected"},
            {"async.schedule=fixed", "async.schedule: expected free"},
            {"actors=3", "actors: expected a number that divides num_envs 8"},
+           {"workers=2", "workers: expected none"},
            {"replicas=2", "replicas: expected 1"}}) {
     EXPECT_NE(refusal({setting}).find(text), std::string::npos) << refusal({setting});
   }
