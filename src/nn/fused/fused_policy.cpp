@@ -222,7 +222,7 @@ LossSums FusedPolicy::gradient_of_shards(ThreadPool& pool, const LearnCall& call
   };
   const auto add_up_bundle = [&](int bundle) {
     const float* const* first = slot_data_.data() + bundle * kBundle;
-    network_.kernels().reduce(first, shards.bundle_size(bundle), range.begin, range.end,
+    network_.kernels().add_up(first, shards.bundle_size(bundle), range.begin, range.end,
                               slots_[static_cast<size_t>(bundle * kBundle)]->data());
   };
   const auto work = [&](int thread, int item) {

@@ -112,7 +112,9 @@ struct Kernels {
   // gradient, which is put in place of what was there.
   void (*propagate)(const Network& network, const LearnCall& call, float* work);
   void (*collect)(const Network& network, const LearnCall& call, const WideTiles& tiles, int piece);
-  // target = sum of the slots, in their order, over [begin, end); returns the sum of squares.
+  // target = sum of the slots, in their order, over [begin, end): of a bundle, at most; or of any
+  // number, with the sum of squares.
+  void (*add_up)(const float* const* slots, int count, size_t begin, size_t end, float* target);
   double (*reduce)(const float* const* slots, int count, size_t begin, size_t end, float* target);
   void (*adam)(const AdamCall& call);
   void (*rmsprop)(const RmsPropCall& call);

@@ -28,6 +28,7 @@ constexpr Kernels kernels_of(const char* name) {
           .learn_together = learn_together<Layers>,
           .propagate = Layers::kMayBeWide ? propagate<Layers> : nullptr,
           .collect = Layers::kMayBeWide ? collect : nullptr,
+          .add_up = add_up,
           .reduce = reduce,
           .adam = adam,
           .rmsprop = rmsprop,

@@ -22,6 +22,10 @@ constexpr int kMostTokens = 64;  // of a kind in an observation
 constexpr int kSmallHead = 8;    // up to this many outputs, a head is a few dot products
 constexpr int kLossRows = 16;    // whose loss is asked together in wide networks
 constexpr int kPieceRows = 32;   // of a wide network's matrix, whose gradient is found together
+// Neighbouring shards that are summed by whoever finishes the last of them, while their gradients
+// are in that core's cache; only the sums of bundles travel between cores. Where there is only one
+// bundle, all threads sum its shards.
+constexpr int kBundle = 4;
 
 constexpr int padded(int width, int unit = kPad) { return (width + unit - 1) / unit * unit; }
 

@@ -18,10 +18,6 @@ constexpr int kMaxShards = 64;
 // Numbers in the gradients of all shards, at most; but so many shards are always allowed.
 constexpr size_t kSlotFloats = size_t{1} << 23;
 constexpr size_t kFewShards = 8;
-// Neighbouring shards that are summed by whoever finishes the last of them, while their gradients
-// are in that core's cache; only the sums of bundles travel between cores. Where there is only one
-// bundle, all threads sum its shards.
-constexpr int kBundle = 4;
 constexpr int kMaxBundles = kMaxShards / kBundle;
 static_assert(kMaxBundles >= kBundle);
 // Where threads have fewer shards each, the one that ends last keeps the others waiting for much of

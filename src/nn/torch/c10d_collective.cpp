@@ -88,6 +88,9 @@ MeetingPlace place_of(const Launch& launch, const MeetingOptions& options) {
     }
     own_address_towards(launch.address, kAddress);  // which is refused before it is waited for
     const int port = options.port > 0 ? options.port : launch.port + 1;
+    if (port > UINT16_MAX) {
+      throw Error(ErrorCode::kUsage, "MASTER_PORT is the last there is: give cluster.port");
+    }
     place.store = launch.rank == 0 ? opened_store(launch, port, options.deadline_s)
                                    : found_store(launch, port, options.deadline_s);
   }

@@ -2,6 +2,30 @@
 // Part of kernel_body.h.
 #pragma once
 
+template <int kCount>
+void add_slots(const float* const* slots, size_t begin, size_t end, float* target) {
+  const float* from[kCount];
+  for (int s = 0; s < kCount; ++s) from[s] = slots[s];
+  for (size_t i = begin; i < end; i += kLanes) {
+    V sum = load(from[0] + i);
+    for (int s = 1; s < kCount; ++s) sum = sum + load(from[s] + i);
+    store(target + i, sum);
+  }
+}
+
+void add_up(const float* const* slots, int count, size_t begin, size_t end, float* target) {
+  switch (count) {
+    case 1:
+      return add_slots<1>(slots, begin, end, target);
+    case 2:
+      return add_slots<2>(slots, begin, end, target);
+    case 3:
+      return add_slots<3>(slots, begin, end, target);
+    default:
+      return add_slots<kBundle>(slots, begin, end, target);
+  }
+}
+
 double reduce(const float* const* slots, int count, size_t begin, size_t end, float* target) {
   typedef double Wide __attribute__((vector_size(kLanes * 8)));
   Wide squares = {};
