@@ -309,19 +309,19 @@ LossSums Ppo::gradient(const Samples& samples, const Minibatch& minibatch, Nets 
   };
   if (blocks_->count() == 1) return of_block(0);
   const auto own = static_cast<size_t>(blocks_->own());
-  const size_t size = policy_.gradient_view().count;
+  const size_t size = policy_.gradient_count(nets);
   gradients_.assign(own * size, 0.0F);
   std::vector<double> sums(own * Objective::kSums);
   for (size_t b = 0; b < own; ++b) {
     if (rows_of(minibatch, static_cast<int>(b)).empty()) continue;
     const LossSums found = of_block(static_cast<int>(b));
-    const GradientView view = policy_.gradient_view();
-    require_host(view.memory);
-    std::copy_n(view.data, size, gradients_.data() + b * size);
+    policy_.read_gradient({gradients_.data() + b * size, size});
     std::copy_n(found.of, Objective::kSums, sums.data() + b * Objective::kSums);
   }
   LossSums all;
-  blocks_->add_up(gradients_, sums, {policy_.gradient_view().data, size}, all.of);
+  gradient_.resize(size);
+  blocks_->add_up(gradients_, sums, gradient_, all.of);
+  policy_.write_gradient(nets, gradient_);
   return all;
 }
 

@@ -139,7 +139,7 @@ class Ppo final : public Learner {
   std::vector<std::vector<int32_t>> shuffled_;       // by epoch and own block
   int parts_ = 1;                                    // minibatches of an epoch
   std::vector<Minibatch> minibatches_;               // of all epochs, in their order
-  std::vector<float> gradients_;                     // of own blocks, where there are several
+  std::vector<float> gradients_, gradient_;  // of own blocks, where there are several; their sum
 };
 
 Algorithm ppo_algorithm();

@@ -65,7 +65,7 @@ class ThreadPool {
   void set_spare(Spare spare, void* context);
   void wake() { work_bell_.ring(); }
 
-  // How long the caller has waited in finish() for others, since the pool was made.
+  // How long the caller has waited for others, since the pool was made.
   uint64_t waited_ns() const { return waited_ns_; }
 
   template <class F>

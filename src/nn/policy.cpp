@@ -1,5 +1,7 @@
 #include "flotilla/nn/policy.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "flotilla/core/error.h"
@@ -51,6 +53,20 @@ Action ActingPolicy::predict_row(std::span<const std::byte> obs,
 void require_host(Memory memory) {
   if (memory == Memory::kHost) return;
   throw Error(ErrorCode::kUsage, "this policy reads rows in the memory of the host alone");
+}
+
+size_t Policy::gradient_count(Nets /*nets*/) { return gradient_view().count; }
+
+void Policy::read_gradient(std::span<float> to) {
+  const GradientView view = gradient_view();
+  require_host(view.memory);
+  std::copy_n(view.data, to.size(), to.data());
+}
+
+void Policy::write_gradient(Nets /*nets*/, std::span<const float> from) {
+  const GradientView view = gradient_view();
+  require_host(view.memory);
+  std::ranges::copy(from, view.data);
 }
 
 std::span<float> Policy::parameter_view() {

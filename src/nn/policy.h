@@ -204,6 +204,11 @@ class Policy : public ActingPolicy {
                             const Objective& objective) = 0;
   // That gradient, which may be changed before it is applied.
   virtual GradientView gradient_view() = 0;
+  // Copies of it on the host, for those who add up several: how many numbers that of these nets
+  // has, the numbers, and others in their place.
+  virtual size_t gradient_count(Nets nets);
+  virtual void read_gradient(std::span<float> to);
+  virtual void write_gradient(Nets nets, std::span<const float> from);
   // Clips it and takes a step down along it; returns its norm before clipping. Throws
   // Error(kNumeric) and changes nothing when the gradient is not finite.
   // REQUIRES: the nets of gradient().

@@ -144,6 +144,7 @@ class Bits(Scratch):
 
     def test_policies_on_libtorch(self):
         self.check("torch", [*SMALL, "--steps=3072", "--policy=torch"], (2,))
+        self.check("phases", [*SMALL, "--steps=1536", "--policy=torch", "ppo.phases=separate", "net.shared=false"], (2,))
 
     def test_bench_ppo(self):
         ended = Team(2, ["bench", "ppo", "cartpole", "--num-envs=24", "--seconds=0.2", "ppo.blocks=2", "--json"]).end()

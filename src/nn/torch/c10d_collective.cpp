@@ -64,11 +64,17 @@ StorePtr answering_store(const Launch& launch, int port, double limit_s) {
 StorePtr found_store(const Launch& launch, int port, double deadline_s) {
   const uint64_t start = now_ns();
   while (seconds_since(start) < deadline_s) {
-    if (somebody_listens(launch.address, port)) {
-      StorePtr store = answering_store(launch, port, std::min(kAnswer_s, deadline_s / 2));
+    const Port there = port_at(launch.address, port);
+    if (there != Port::kClosed) {
+      StorePtr store;
+      if (there == Port::kSilent) {
+        store = answering_store(launch, port, std::min(kAnswer_s, deadline_s / 2));
+      }
       if (store != nullptr) return store;
       // Or it was that of an earlier start, which has ended meanwhile.
-      if (somebody_listens(launch.address, port)) throw port_is_taken(kPort, launch.address, port);
+      if (port_at(launch.address, port) != Port::kClosed) {
+        throw port_is_taken(kPort, launch.address, port);
+      }
     }
     std::this_thread::sleep_for(kGlance);
   }
@@ -184,6 +190,10 @@ StorePtr find_listener(const Endpoint& at, double wait_s) {
 }
 
 Collective* join_in_time(const Endpoint& at, double wait_s) {
+  if (!at.on_loopback() && port_at(at.host, at.port) == Port::kSpeaks) {
+    throw Error(ErrorCode::kEnvironment,
+                text("what is at ", at.text(), " is no learner: it speaks unasked"));
+  }
   const std::string nobody =
       text("no learner has been found at ", at.text(), " within ", wait_s, " s");
   const StorePtr store = in_time<StorePtr>(

@@ -39,8 +39,8 @@ constexpr milliseconds kNever = std::chrono::hours(24 * 30);
 // For the others to sign, and to hear what failed; a third of a shorter deadline.
 constexpr double kRollCall_s = 3;
 
-// Bytes of each process that are worth a message to every other one.
-constexpr size_t kSentToAll = size_t{1} << 20;
+// Bytes of all processes together up to which each sends its own to every other one.
+constexpr size_t kSentToAll = size_t{1} << 24;
 
 std::string here(int rank) { return text("here/", rank); }
 std::string signature(int rank) { return text("alive/", rank); }
@@ -182,7 +182,7 @@ class C10dCollective final : public Collective {
                           WorkPtr& work) const {
     at::Tensor own = bytes_in_tensor(mine);
     at::Tensor all = at::empty({size_, own.numel()}, at::kByte);
-    if (mine.size() <= kSentToAll) {
+    if (mine.size() * static_cast<size_t>(size_) <= kSentToAll) {
       at::Tensor copies = own.unsqueeze(0).expand({size_, -1}).contiguous();
       std::vector<int64_t> equal_shares;
       work = group.alltoall_base(all, copies, equal_shares, equal_shares);

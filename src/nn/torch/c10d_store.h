@@ -76,27 +76,42 @@ inline std::string own_address_towards(const std::string& host, const std::strin
   return address;
 }
 
-// Whether a program, of whatever kind, lets others connect to the port.
-inline bool somebody_listens(const std::string& host, int port) {
-  constexpr int kPatience_ms = 1000;
+enum class Port { kClosed, kSilent, kSpeaks };
+
+// What a connection that has been begun comes to. A store is silent until it is asked, and c10d
+// takes what others say for lengths of what is to come, in a thread where nobody catches anything.
+inline Port port_behind(int fd) {
+  constexpr int kConnect_ms = 1000, kGreet_ms = 200;
+  pollfd state{.fd = fd, .events = POLLOUT, .revents = 0};
+  int problem = 0;
+  socklen_t size = sizeof problem;
+  if (::poll(&state, 1, kConnect_ms) != 1) return Port::kClosed;
+  if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &size) != 0 || problem != 0) {
+    return Port::kClosed;
+  }
+  state.events = POLLIN;
+  return ::poll(&state, 1, kGreet_ms) == 1 ? Port::kSpeaks : Port::kSilent;
+}
+
+// What kind of program lets others connect to the port. One that closes at once speaks, too.
+inline Port port_at(const std::string& host, int port) {
   addrinfo wanted{}, *found = nullptr;
   wanted.ai_socktype = SOCK_STREAM;
-  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) != 0) return false;
-  bool connected = false;
-  for (const addrinfo* each = found; each != nullptr && !connected; each = each->ai_next) {
+  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) != 0) {
+    return Port::kClosed;
+  }
+  Port kind = Port::kClosed;
+  for (const addrinfo* each = found; each != nullptr && kind == Port::kClosed;
+       each = each->ai_next) {
     const int fd = ::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) continue;
     // It goes on while one waits for it: a host that is off would let a call of its own wait long.
     ::connect(fd, each->ai_addr, each->ai_addrlen);
-    pollfd done{.fd = fd, .events = POLLOUT, .revents = 0};
-    int problem = 0;
-    socklen_t size = sizeof problem;
-    connected = ::poll(&done, 1, kPatience_ms) == 1 &&
-                ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &size) == 0 && problem == 0;
+    kind = port_behind(fd);
     ::close(fd);
   }
   ::freeaddrinfo(found);
-  return connected;
+  return kind;
 }
 
 inline Error port_is_taken(const std::string& key, const std::string& host, int port) {

@@ -98,6 +98,11 @@ class TorchPolicy final : public Policy {
   LossSums gradient(ThreadPool& pool, const Samples& samples, std::span<const int32_t> chosen,
                     Nets nets, const Objective& objective) override;
   GradientView gradient_view() override;
+  size_t gradient_count(Nets nets) override {
+    return static_cast<size_t>(network_.range(nets).size);
+  }
+  void read_gradient(std::span<float> to) override;
+  void write_gradient(Nets nets, std::span<const float> from) override;
   double apply(ThreadPool& pool, Nets nets, const GradientStep& step) override;
   std::span<float> parameter_view() override;
   void parameters_changed() override { ++version_; }
@@ -496,6 +501,21 @@ GradientView TorchPolicy::gradient_view() {
   return {.data = gradient_.data_ptr<float>(),
           .count = static_cast<size_t>(gradient_.numel()),
           .memory = device_.is_cuda() ? Memory::kCuda : Memory::kHost};
+}
+
+void TorchPolicy::read_gradient(std::span<float> to) {
+  guarded([&] {
+    const at::Tensor here = gradient_.to(at::kCPU).contiguous();
+    std::copy_n(here.data_ptr<float>(), to.size(), to.data());
+  });
+}
+
+void TorchPolicy::write_gradient(Nets nets, std::span<const float> from) {
+  guarded([&] {
+    at::Tensor here = at::empty({network_.range(nets).size}, at::kFloat);
+    std::ranges::copy(from, here.data_ptr<float>());
+    gradient_ = here.to(device_);
+  });
 }
 
 double TorchPolicy::apply(ThreadPool& /*pool*/, Nets nets, const GradientStep& step) {

@@ -49,8 +49,8 @@ double Vehicle::detour(const Problem& problem, size_t place, int stop) const {
          problem.distance(before, behind);
 }
 
-Place Vehicle::best_place(const Problem& problem, Scheduler& scheduler, int request,
-                          Route& room) const {
+Place Vehicle::best_place(const Problem& problem, Scheduler& scheduler, int request, Route& room,
+                          Rng* blinks) const {
   Place best;
   const int pickup = Problem::pickup_of(request);
   const Stop& stop = problem.stop(pickup);
@@ -61,14 +61,15 @@ Place Vehicle::best_place(const Problem& problem, Scheduler& scheduler, int requ
     if (time > stop.latest) break;  // later places are reached later
     const bool fits = load_[i] + stop.load <= problem.seats;
     if (!fits || detour(problem, i, pickup) >= best.extra) continue;
-    try_deliveries(problem, scheduler, request, i, best, room);
+    try_deliveries(problem, scheduler, request, i, best, room, blinks);
   }
   return best;
 }
 
 // Along the route, from the pickup behind one of its places on.
 void Vehicle::try_deliveries(const Problem& problem, Scheduler& scheduler, int request,
-                             size_t pickup_place, Place& best, Route& room) const {
+                             size_t pickup_place, Place& best, Route& room, Rng* blinks) const {
+  constexpr double kBlink = 0.2;
   const int pickup = Problem::pickup_of(request), delivery = pickup + 1;
   const Stop &first = problem.stop(pickup), &last = problem.stop(delivery);
   const auto behind = [&](double time, int from, int to) {
@@ -87,7 +88,9 @@ void Vehicle::try_deliveries(const Problem& problem, Scheduler& scheduler, int r
             ? problem.distance(stops_[j], pickup) + problem.distance(pickup, delivery) +
                   problem.distance(delivery, next) - problem.distance(stops_[j], next)
             : detour(problem, pickup_place, pickup) + detour(problem, j, delivery);
-    if (extra < best.extra - kGain && behind(there, delivery, next) <= latest_[j + 1] + kGain) {
+    const bool seen = blinks == nullptr || !blinks->chance(kBlink);
+    if (seen && extra < best.extra - kGain &&
+        behind(there, delivery, next) <= latest_[j + 1] + kGain) {
       room.assign(stops_.begin() + 1, stops_.end() - 1);
       room.insert(room.begin() + static_cast<std::ptrdiff_t>(j), delivery);
       room.insert(room.begin() + static_cast<std::ptrdiff_t>(pickup_place), pickup);
@@ -107,6 +110,10 @@ const Place& Memo::best_place(const Vehicle& vehicle, int request) {
     known = {vehicle.stamp(), vehicle.best_place(problem_, scheduler_, request, room_)};
   }
   return known.place;
+}
+
+Place Memo::some_place(const Vehicle& vehicle, int request, Rng& blinks) {
+  return vehicle.best_place(problem_, scheduler_, request, room_, &blinks);
 }
 
 Plan::Plan(const Problem& problem, Memo& memo, int vehicles)
@@ -202,51 +209,55 @@ void Plan::dissolve_smallest() {
   vehicles_ = std::move(left);
 }
 
-void Plan::ask(int request, double noise, Rng& rng) {
+void Plan::ask(int request, const Insertion& how, Rng& rng) {
   offers_.clear();
   bool empty = false;
   for (size_t i = 0; i < vehicles_.size(); ++i) {
-    if (vehicles_[i].empty() && std::exchange(empty, true)) continue;
-    const double extra = memo_->best_place(vehicles_[i], request).extra;
-    if (extra == kNoLimit) continue;
-    offers_.push_back({noise > 0 ? extra * (1 + noise * (2 * rng.uniform() - 1)) : extra, i});
+    const Vehicle& vehicle = vehicles_[i];
+    if (vehicle.empty() && std::exchange(empty, true)) continue;
+    const Place place =
+        how.blinks ? memo_->some_place(vehicle, request, rng) : memo_->best_place(vehicle, request);
+    if (place.extra == kNoLimit) continue;
+    const double blur = how.noise > 0 ? 1 + how.noise * (2 * rng.uniform() - 1) : 1;
+    offers_.push_back({place.extra * blur, i, place});
   }
 }
 
-void Plan::insert_bank(int regret, double noise, Rng& rng) {
+void Plan::insert_bank(const Insertion& how, Rng& rng) {
   constexpr double kNowhereElse = 1e6;  // before all who have a choice
   constexpr size_t kNobody = static_cast<size_t>(-1);
   std::vector<int> waiting;  // that found no place
   while (!bank_.empty()) {
     double most = -kNoLimit;
-    size_t chosen = kNobody, vehicle = 0;
+    size_t chosen = kNobody;
+    Offer best;
     for (size_t i = 0; i < bank_.size();) {
-      ask(bank_[i], noise, rng);
+      ask(bank_[i], how, rng);
       if (offers_.empty()) {  // nor will it find one when there is less room
         waiting.push_back(bank_[i]);
         bank_.erase(bank_.begin() + static_cast<std::ptrdiff_t>(i));
         continue;
       }
-      const auto looked_at = std::min(static_cast<size_t>(regret), offers_.size());
+      const auto looked_at = std::min(static_cast<size_t>(how.regret), offers_.size());
       std::ranges::partial_sort(offers_, offers_.begin() + static_cast<std::ptrdiff_t>(looked_at),
                                 {}, &Offer::cost);
       double loss = -offers_[0].cost;
-      if (regret > 1) {
-        loss = static_cast<double>(static_cast<size_t>(regret) - looked_at) * kNowhereElse -
+      if (how.regret > 1) {
+        loss = static_cast<double>(static_cast<size_t>(how.regret) - looked_at) * kNowhereElse -
                offers_[0].cost * 1e-6;
         for (size_t k = 1; k < looked_at; ++k) loss += offers_[k].cost - offers_[0].cost;
       }
       if (loss > most) {
         most = loss;
         chosen = i;
-        vehicle = offers_[0].vehicle;
+        best = offers_[0];
       }
       ++i;
     }
     if (chosen == kNobody) break;
     const int request = bank_[chosen];
     bank_.erase(bank_.begin() + static_cast<std::ptrdiff_t>(chosen));
-    insert(request, vehicle, memo_->best_place(vehicles_[vehicle], request));
+    insert(request, best.vehicle, best.place);
   }
   bank_.insert(bank_.end(), waiting.begin(), waiting.end());
 }

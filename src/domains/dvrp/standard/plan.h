@@ -25,14 +25,16 @@ class Vehicle {
   uint64_t stamp() const { return stamp_; }
 
   void set(const Problem& problem, RouteView route, uint64_t stamp);
-  // `room` is memory for the routes that are looked at.
-  Place best_place(const Problem& problem, Scheduler& scheduler, int request, Route& room) const;
+  // `room` is memory for the routes that are looked at. With `blinks` some places are overlooked by
+  // chance.
+  Place best_place(const Problem& problem, Scheduler& scheduler, int request, Route& room,
+                   Rng* blinks = nullptr) const;
   // The time of a stop by windows alone.
   double earliest_at(int stop) const;
 
  private:
   void try_deliveries(const Problem& problem, Scheduler& scheduler, int request, size_t pickup,
-                      Place& best, Route& room) const;
+                      Place& best, Route& room, Rng* blinks) const;
   double detour(const Problem& problem, size_t place, int stop) const;
 
   std::vector<int> stops_ = {0, 0};  // with the depot at both ends
@@ -50,6 +52,8 @@ class Memo {
         places_(static_cast<size_t>(problem.requests()) * kSlots) {}
 
   const Place& best_place(const Vehicle& vehicle, int request);
+  // One that may not be the best, and is not remembered.
+  Place some_place(const Vehicle& vehicle, int request, Rng& blinks);
   uint64_t new_stamp() { return ++stamps_; }
 
  private:
@@ -64,6 +68,13 @@ class Memo {
   std::vector<Known> places_;  // by request, and the stamp's last digits
   Route room_;
   uint64_t stamps_ = 0;
+};
+
+struct Insertion {
+  int regret = 2;       // vehicles that are looked at to see who suffers most from waiting; 1: the
+                        // cheapest first
+  double noise = 0;     // share by which costs are blurred
+  bool blinks = false;  // some places are overlooked: the cheapest may leave no room for others
 };
 
 class Plan {
@@ -87,19 +98,19 @@ class Plan {
   void take_out(const std::vector<int>& requests);
   // One vehicle less: that with the fewest requests.
   void dissolve_smallest();
-  // Those of the bank that find a place. `regret`: how many vehicles are looked at to see who
-  // suffers most from waiting; 1: the cheapest first. `noise`: share by which costs are blurred.
-  void insert_bank(int regret, double noise, Rng& rng);
+  // Those of the bank that find a place.
+  void insert_bank(const Insertion& how, Rng& rng);
 
  private:
   struct Offer {
     double cost = kNoLimit;
     size_t vehicle = 0;
+    Place place;
   };
   void change(size_t vehicle, RouteView route);
   void insert(int request, size_t vehicle, const Place& place);
   // What all vehicles ask for a request, of empty ones the first alone.
-  void ask(int request, double noise, Rng& rng);
+  void ask(int request, const Insertion& how, Rng& rng);
 
   const Problem* problem_;
   Memo* memo_;

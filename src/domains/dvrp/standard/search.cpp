@@ -50,7 +50,7 @@ class Search {
 
   Found run() {
     Plan plan(problem_, memo_, problem_.vehicles);
-    plan.insert_bank(2, 0, rng_);
+    plan.insert_bank({}, rng_);
     if (problem_.vehicles_first) plan = with_fewer_vehicles(std::move(plan));
     plan = anneal(plan, 1, false);
     Found found{.routes = plan.routes(), .bank = plan.bank(), .iterations = progress_.iterations()};
@@ -70,7 +70,7 @@ class Search {
     while (plan.bank().empty() && plan.used() > 1 && progress_.fraction() < kShare) {
       Plan fewer = plan;
       fewer.dissolve_smallest();
-      fewer.insert_bank(2, 0, rng_);
+      fewer.insert_bank({}, rng_);
       fewer = anneal(fewer, std::min(kShare, progress_.fraction() + kTry), true);
       if (!fewer.bank().empty()) break;
       plan = std::move(fewer);
@@ -90,7 +90,10 @@ class Search {
       const double warmth = scale * kFirst * std::pow(kLast / kFirst, part);
       next = current;
       next.take_out(choose(current));
-      next.insert_bank(1 + static_cast<int>(rng_.below(4)), rng_.chance(0.5) ? 0.1 : 0, rng_);
+      Insertion how{.regret = 1 + static_cast<int>(rng_.below(4)),
+                    .noise = rng_.chance(0.5) ? 0.1 : 0};
+      how.blinks = !current.bank().empty() && rng_.chance(0.5);
+      next.insert_bank(how, rng_);
       progress_.count();
       const double change = cost(next) - cost(current);
       if (change <= 0 || rng_.uniform() < std::exp(-change / warmth)) std::swap(current, next);
