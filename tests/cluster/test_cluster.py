@@ -536,7 +536,7 @@ class Pauses(Scratch):
         team = Team(2, [*SMALL, "--steps=1000000000", "save_freq=768", self.out("paused")])
         self.addCleanup(team.kill)
         team.wait_for(self.root / "paused" / "checkpoints" / "step_3072")
-        for number in range(100):
+        for number in range(60):
             team.processes[1].send_signal(signal.SIGSTOP)
             time.sleep(0.095 + number % 20 * 0.001)
             team.processes[1].send_signal(signal.SIGCONT)
