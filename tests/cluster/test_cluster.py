@@ -581,6 +581,12 @@ class TakenPort(Scratch):
         self.assert_refused(self.stranger(b"220 welcome to another protocol\r\n" * 40))
         self.assert_refused(self.stranger(b""))
 
+    def test_actors_do_not_take_who_speaks_unasked_for_a_learner(self):
+        at = f"{own_address()}:{self.stranger(b'220 welcome' * 40)}"
+        done = subprocess.run([OPTIONS.binary, "actor", at, "--wait=5"], capture_output=True, text=True, timeout=30)
+        self.assertEqual((done.returncode, last_line(done.stderr)),
+                         (3, f"flotilla: what is at {at} is no learner: it speaks unasked"))
+
     def test_by_another_run_which_goes_on(self):
         port, host = 29531, own_address()
         run = Team(2, [*SMALL, "--steps=1000000000", "save_freq=768", self.out("first"), f"cluster.port={port}"],
