@@ -162,38 +162,52 @@ void random_actions(const EnvSpec& spec, Span envs, uint64_t seed, uint64_t step
   }
 }
 
-ActionLog::ActionLog(const EnvSpec& spec, int num_envs)
-    : env_bytes_(spec.action.dims() * sizeof(int32_t)), floats_(spec.action.is_box()) {
-  row_bytes_ = env_bytes_ * static_cast<size_t>(num_envs);
+ActionLog::ActionLog(const EnvSpec& spec, int num_envs) : dims_(spec.action.dims()) {
+  const auto fits_in_a_byte = [](int choices) { return choices <= 256; };
+  if (spec.action.is_box()) {
+    kept_ = Kept::kFloats;
+  } else if (std::ranges::all_of(spec.action.choices, fits_in_a_byte)) {
+    kept_ = Kept::kSmallChoices;
+  }
+  value_bytes_ = kept_ == Kept::kSmallChoices ? 1 : sizeof(int32_t);
+  row_bytes_ = value_bytes_ * dims_ * static_cast<size_t>(num_envs);
   rows_ = spec.time_limit > 0 ? static_cast<uint64_t>(spec.time_limit) : kMaxLoggedSteps;
   rows_ = std::clamp<uint64_t>(kMaxLoggedBytes / row_bytes_, 1, std::min(rows_, kMaxLoggedSteps));
   data_.resize(rows_ * row_bytes_);
 }
 
 void ActionLog::record(uint64_t step, Span envs, ActionView actions) {
-  const size_t first = static_cast<size_t>(envs.begin) * env_bytes_;
-  const size_t bytes = static_cast<size_t>(envs.size()) * env_bytes_;
-  std::memcpy(data_.data() + step % rows_ * row_bytes_ + first, actions.data + first, bytes);
+  const size_t first = static_cast<size_t>(envs.begin) * dims_;
+  const size_t count = static_cast<size_t>(envs.size()) * dims_;
+  std::byte* to = data_.data() + step % rows_ * row_bytes_ + first * value_bytes_;
+  if (kept_ == Kept::kSmallChoices) {
+    const int32_t* choices = reinterpret_cast<const int32_t*>(actions.data) + first;
+    for (size_t k = 0; k < count; ++k) to[k] = static_cast<std::byte>(choices[k]);
+  } else {
+    std::memcpy(to, actions.data + first * value_bytes_, count * value_bytes_);
+  }
+}
+
+double ActionLog::value_at(const std::byte* place) const {
+  if (kept_ == Kept::kSmallChoices) return std::to_integer<int>(*place);
+  if (kept_ == Kept::kFloats) {
+    float value = 0;
+    std::memcpy(&value, place, sizeof(value));
+    return static_cast<double>(value);
+  }
+  int32_t value = 0;
+  std::memcpy(&value, place, sizeof(value));
+  return value;
 }
 
 std::vector<std::vector<double>> ActionLog::last(int env, uint64_t end, uint64_t count) const {
   std::vector<std::vector<double>> found;
   count = std::min({count, end, rows_});
   for (uint64_t step = end - count; step < end; ++step) {
-    const std::byte* row =
-        data_.data() + step % rows_ * row_bytes_ + static_cast<size_t>(env) * env_bytes_;
+    const std::byte* place =
+        data_.data() + step % rows_ * row_bytes_ + static_cast<size_t>(env) * dims_ * value_bytes_;
     std::vector<double>& action = found.emplace_back();
-    for (size_t at = 0; at < env_bytes_; at += sizeof(int32_t)) {
-      if (floats_) {
-        float value = 0;
-        std::memcpy(&value, row + at, sizeof(value));
-        action.push_back(static_cast<double>(value));
-      } else {
-        int32_t value = 0;
-        std::memcpy(&value, row + at, sizeof(value));
-        action.push_back(value);
-      }
-    }
+    for (size_t d = 0; d < dims_; ++d) action.push_back(value_at(place + d * value_bytes_));
   }
   return found;
 }

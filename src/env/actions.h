@@ -24,7 +24,8 @@ std::string describe_action(const EnvSpec& spec, ActionView actions, int env);
 void random_actions(const EnvSpec& spec, Span envs, uint64_t seed, uint64_t step,
                     const uint8_t* mask, std::byte* out, int first_env = 0);
 
-// The latest actions of every env, one row per step.
+// The latest actions of every env, one row per step. Choices take a byte where they fit in one: all
+// threads write here at every step.
 class ActionLog {
  public:
   ActionLog() = default;
@@ -37,9 +38,13 @@ class ActionLog {
   std::vector<std::vector<double>> last(int env, uint64_t end, uint64_t count) const;
 
  private:
-  size_t row_bytes_ = 0, env_bytes_ = 0;
+  enum class Kept : uint8_t { kFloats, kChoices, kSmallChoices };
+
+  double value_at(const std::byte* place) const;
+
+  Kept kept_ = Kept::kChoices;
+  size_t value_bytes_ = 0, dims_ = 0, row_bytes_ = 0;
   uint64_t rows_ = 0;
-  bool floats_ = false;
   std::vector<std::byte> data_;
 };
 

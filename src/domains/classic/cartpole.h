@@ -71,7 +71,8 @@ class CartPole {
 
     const int choice = action.discrete();
     require_choice(choice, 2);
-    const double force = choice == 1 ? force_ : -force_;
+    // Not a branch: the actions of an untrained policy cannot be predicted.
+    const double force = (2 * choice - 1) * force_;
     // Next to each other: the compiler merges them into one sincos.
     const double cosine = std::cos(s.theta);
     const double sine = std::sin(s.theta);

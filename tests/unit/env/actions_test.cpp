@@ -247,6 +247,18 @@ TEST(ActionLog, KeepsTheLatestStepsOldestFirst) {
   EXPECT_EQ(log.last(0, 10, 0), Actions{});
 }
 
+TEST(ActionLog, KeepsChoicesThatFitInAByteAndOnesThatDoNot) {
+  for (const int choices : {256, 257, 100'000}) {
+    EnvSpec spec = spec_of(ActionSpace::multi_discrete({2, choices}));
+    spec.time_limit = 3;
+    ActionLog log(spec, 2);
+    const std::vector<int32_t> row = {1, 0, 0, choices - 1};
+    log.record(5, {0, 2}, view_of(row));
+    EXPECT_EQ(log.last(0, 6, 1), (std::vector<std::vector<double>>{{1, 0}}));
+    EXPECT_EQ(log.last(1, 6, 1), (std::vector<std::vector<double>>{{0, choices - 1.0}}));
+  }
+}
+
 TEST(ActionLog, GivesFewerWhenThereAreFewer) {
   EnvSpec spec = spec_of(ActionSpace::box({-1}, {1}));
   spec.time_limit = 0;
