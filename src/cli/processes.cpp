@@ -10,7 +10,9 @@
 namespace flotilla {
 
 Processes::Processes(const MeetingOptions& options) : launch_(launch_from_environment()) {
-  if (launch_) others_ = meet(*launch_, options);
+  if (!launch_) return;
+  keep_to_own_gpu(*launch_);
+  others_ = meet(*launch_, options);
 }
 
 int Processes::on_this_host() const {

@@ -5,6 +5,11 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <sstream>
+#include <system_error>
+#include <vector>
 
 #include "flotilla/core/endpoint.h"
 #include "flotilla/core/error.h"
@@ -15,17 +20,17 @@ namespace {
 // The variables of one kind of launcher.
 struct Names {
   const char* marks;  // that it started this process
-  const char *rank, *size, *local_size;
+  const char *rank, *size, *local_size, *local_rank;
   const char* id;  // of a start
 };
 
 // In a batch script of Slurm the variables of ranks are there too; those of a step are not.
 constexpr Names kLaunchers[] = {
-    {"WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
+    {"WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RUN_ID"},
     {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
+     "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_NAMESPACE"},
     {"SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE",
-     "SLURM_JOB_ID"},
+     "SLURM_LOCALID", "SLURM_JOB_ID"},
 };
 
 int number_in(const char* name, const std::string& text, int least, int most) {
@@ -53,6 +58,12 @@ std::string start_id(const Variables& variables, const Names& names) {
                      variables("MASTER_PORT").value_or(""), ::getppid());
 }
 
+std::optional<std::string> variable(const char* name) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return std::nullopt;
+  return text;
+}
+
 }  // namespace
 
 bool Launch::one_host() const {
@@ -73,6 +84,9 @@ std::optional<Launch> launch_from(const Variables& variables) {
       const std::string first = local->substr(0, local->find_first_of("(,"));
       launch.local_size = number_in(names.local_size, first, 1, kMost);
     }
+    if (const auto local = variables(names.local_rank)) {
+      launch.local_rank = number_in(names.local_rank, *local, 0, kMost);
+    }
     launch.address = variables("MASTER_ADDR").value_or("");
     if (const auto port = variables("MASTER_PORT")) {
       launch.port = number_in("MASTER_PORT", *port, 1, 65535);
@@ -84,12 +98,26 @@ std::optional<Launch> launch_from(const Variables& variables) {
   return std::nullopt;
 }
 
-std::optional<Launch> launch_from_environment() {
-  return launch_from([](const char* name) -> std::optional<std::string> {
-    const char* text = std::getenv(name);
-    if (text == nullptr) return std::nullopt;
-    return text;
-  });
+std::optional<Launch> launch_from_environment() { return launch_from(variable); }
+
+std::optional<std::string> own_gpu(int local_rank, const std::optional<std::string>& visible,
+                                   int gpus) {
+  if (!visible) return gpus > 1 ? std::optional(std::to_string(local_rank % gpus)) : std::nullopt;
+  std::vector<std::string> names;
+  std::istringstream text(*visible);
+  for (std::string name; std::getline(text, name, ',');) names.push_back(name);
+  if (names.size() < 2) return std::nullopt;
+  return names[static_cast<size_t>(local_rank) % names.size()];
+}
+
+void keep_to_own_gpu(const Launch& launch) {
+  constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
+  std::error_code none_there;
+  const std::filesystem::directory_iterator gpus("/proc/driver/nvidia/gpus", none_there);
+  const auto count = static_cast<int>(std::distance(begin(gpus), end(gpus)));
+  if (const auto own = own_gpu(launch.local_rank, variable(kVisible), count)) {
+    ::setenv(kVisible, own->c_str(), 1);
+  }
 }
 
 }  // namespace flotilla

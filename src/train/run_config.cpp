@@ -241,9 +241,6 @@ void RunConfig::require_equal_blocks() const {
                 fmt::format("{} {}: the {} envs of a block are no multiple of replicas {}", key,
                             count, vec.num_envs / count, vec.replicas));
   }
-  if (count > 1 && device != "cpu") {
-    throw Error(ErrorCode::kUsage, fmt::format("device: expected cpu with {} {}", key, count));
-  }
 }
 
 VecOptions RunConfig::own_envs() const {

@@ -36,6 +36,8 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--num-actors", type=int, help="processes that play for one that learns (impala, appo)")
     parser.add_argument("--cpus-per-worker", type=float, default=1,
                         help="that Ray sets aside for each process, the learner included, and its threads")
+    parser.add_argument("--gpus-per-worker", type=float, default=0,
+                        help="likewise (for train --device cuda); Ray hides those that are not asked for")
     parser.add_argument("--strategy", default="PACK", choices=["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"],
                         help="how Ray places them on its nodes")
     parser.add_argument("--max-restarts", type=int, default=10, help="starts after the first one, of all or of an actor")
@@ -100,8 +102,8 @@ def variables_of(places: list[tuple[str, str, int]]) -> list[dict[str, str]]:
 class Team:
     """The Ray actors of one start, each in its bundle of the placement group."""
 
-    def __init__(self, ray, group, cpus: float, size: int) -> None:
-        self.ray, self.group, self.cpus = ray, group, cpus
+    def __init__(self, ray, group, bundle: dict[str, float], size: int) -> None:
+        self.ray, self.group, self.bundle = ray, group, bundle
         self.workers = [self.new_worker(number) for number in range(size)]
 
     def __enter__(self) -> "Team":
@@ -117,7 +119,7 @@ class Team:
 
     def new_worker(self, number: int):
         strategy = self.ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy
-        return self.ray.remote(num_cpus=self.cpus, max_concurrency=2)(Worker).options(
+        return self.ray.remote(num_cpus=self.bundle["CPU"], num_gpus=self.bundle.get("GPU", 0), max_concurrency=2)(Worker).options(
             scheduling_strategy=strategy(self.group, placement_group_bundle_index=number)).remote()
 
     def places(self) -> list[tuple[str, str, int]]:
@@ -208,17 +210,19 @@ def main(arguments: list[str] | None = None) -> int:
     if options.num_actors and not gives(command, "--backend", "backend"):
         command.append("--backend=actors")
     processes = options.num_workers or options.num_actors + 1
+    bundle = {"CPU": options.cpus_per_worker}
+    if options.gpus_per_worker > 0:
+        bundle["GPU"] = options.gpus_per_worker
     ray.init(address=options.address, log_to_driver=True)
     try:
-        group = ray.util.placement_group([{"CPU": options.cpus_per_worker}] * processes,
-                                         strategy=options.strategy)
+        group = ray.util.placement_group([bundle] * processes, strategy=options.strategy)
         if not group.wait(60):
             print(f"flotilla.ray: the cluster has no place for {processes} processes with "
-                  f"{options.cpus_per_worker:g} CPUs each", file=sys.stderr)
+                  f"{options.cpus_per_worker:g} CPUs and {options.gpus_per_worker:g} GPUs each", file=sys.stderr)
             return 2
         for start in range(options.max_restarts + 1):
             try:
-                with Team(ray, group, options.cpus_per_worker, processes) as team:
+                with Team(ray, group, bundle, processes) as team:
                     if options.num_actors:
                         status = train_by_actors(team, [program, *command], threads, options.max_restarts)
                     else:

@@ -32,6 +32,7 @@ TEST(Launch, OfTorchrun) {
   const auto launch = launch_of({{"RANK", "3"},
                                  {"WORLD_SIZE", "4"},
                                  {"LOCAL_WORLD_SIZE", "2"},
+                                 {"LOCAL_RANK", "1"},
                                  {"MASTER_ADDR", "10.0.0.1"},
                                  {"MASTER_PORT", "29500"},
                                  {"TORCHELASTIC_RUN_ID", "none"},
@@ -40,6 +41,7 @@ TEST(Launch, OfTorchrun) {
   EXPECT_EQ(launch->rank, 3);
   EXPECT_EQ(launch->size, 4);
   EXPECT_EQ(launch->local_size, 2);
+  EXPECT_EQ(launch->local_rank, 1);
   EXPECT_EQ(launch->address, "10.0.0.1");
   EXPECT_EQ(launch->port, 29500);
   EXPECT_FALSE(launch->one_host());
@@ -68,6 +70,16 @@ TEST(Launch, OfSrun) {
   set.erase("MASTER_ADDR");
   EXPECT_EQ(error_text(ErrorCode::kUsage, [&] { launch_of(set); }),
             "MASTER_ADDR is not set, though SLURM_STEP_ID is");
+}
+
+TEST(Launch, ProcessesOfAHostShareItsGpus) {
+  EXPECT_EQ(own_gpu(0, {}, 0), std::nullopt) << "no GPU";
+  EXPECT_EQ(own_gpu(3, {}, 1), std::nullopt) << "all take the one that there is";
+  EXPECT_EQ(own_gpu(0, {}, 4), "0");
+  EXPECT_EQ(own_gpu(5, {}, 4), "1") << "more processes than GPUs";
+  EXPECT_EQ(own_gpu(1, "3,GPU-5f", 8), "GPU-5f") << "of those that may be used";
+  EXPECT_EQ(own_gpu(1, "3", 8), std::nullopt) << "the launcher gave each its own";
+  EXPECT_EQ(own_gpu(1, "", 8), std::nullopt) << "none may be used";
 }
 
 TEST(Launch, HasTheIdThatItWasGiven) {
