@@ -20,7 +20,8 @@ Span part_of(Span whole, int part, int parts, int align) {
   return {static_cast<int>(edge(part)), static_cast<int>(edge(part + 1))};
 }
 
-ThreadPool::ThreadPool(int threads, bool pinned) : claims_(static_cast<size_t>(threads)) {
+ThreadPool::ThreadPool(int threads, bool pinned)
+    : claims_(static_cast<size_t>(threads)), surplus_(std::max(threads - cpu_count(), 0)) {
   for (Slot& slot : slots_) slot.thrown.resize(static_cast<size_t>(threads));
   const std::vector<int> cpus = own_cpus();
   pinned = pinned && cpus.size() >= static_cast<size_t>(threads);
@@ -104,7 +105,7 @@ void ThreadPool::do_all(int count, int neighbours, Item body, void* context) {
   publish(count, neighbours, body, context);
   if (!team_.empty()) work_bell_.ring();
   take_items(0);
-  wait_for(items_.unfinished);
+  wait_for_items();
   if (items_.thrown != nullptr) std::rethrow_exception(std::exchange(items_.thrown, nullptr));
 }
 
@@ -142,6 +143,77 @@ void ThreadPool::take_items(int thread) {
       first = next.load(std::memory_order_acquire);
     }
   }
+}
+
+bool ThreadPool::wants_more() const {
+  const auto idle = std::ranges::count_if(
+      claims_, [](const Claim& claim) { return claim.idle.load(std::memory_order_relaxed); });
+  return idle > surplus_ + handed_over_.count.load(std::memory_order_relaxed) && all_begun();
+}
+
+bool ThreadPool::all_begun() const {
+  const uint32_t number = items_.number.load(std::memory_order_relaxed);
+  const int count = items_.count.load(std::memory_order_relaxed);
+  const int neighbours = items_.neighbours.load(std::memory_order_relaxed);
+  for (int i = 0; i < threads(); ++i) {
+    const uint64_t end = Claim::of(number, share(count, neighbours, i).end);
+    if (claims_[static_cast<size_t>(i)].next.load(std::memory_order_relaxed) < end) return false;
+  }
+  return true;
+}
+
+void ThreadPool::hand_over(int item) {
+  items_.unfinished.fetch_add(1,
+                              std::memory_order_relaxed);  // not the last: the giver's own is one
+  {
+    const std::lock_guard<std::mutex> lock(handed_over_.mutex);
+    handed_over_.items.push_back(item);
+    handed_over_.count.store(static_cast<int>(handed_over_.items.size()),
+                             std::memory_order_relaxed);
+  }
+  work_bell_.ring();
+  done_bell_.ring();
+}
+
+// While there are some, the items that they belong to are the present ones.
+bool ThreadPool::take_handed_over(int thread) {
+  if (handed_over_.count.load(std::memory_order_relaxed) == 0) return false;
+  int item = 0;
+  {
+    const std::lock_guard<std::mutex> lock(handed_over_.mutex);
+    if (handed_over_.items.empty()) return false;
+    item = handed_over_.items.back();
+    handed_over_.items.pop_back();
+    handed_over_.count.store(static_cast<int>(handed_over_.items.size()),
+                             std::memory_order_relaxed);
+  }
+  do_item(items_.body.load(std::memory_order_acquire),
+          items_.context.load(std::memory_order_acquire), thread, item);
+  return true;
+}
+
+void ThreadPool::wait_for_items() {
+  const auto done = [&] { return items_.unfinished.load(std::memory_order_acquire) == 0; };
+  if (done()) return;
+  const uint64_t start = now_ns();
+  uint64_t worked_ns = 0;
+  while (!done()) {
+    const uint32_t heard = done_bell_.heard();
+    const uint64_t before = now_ns();
+    if (take_handed_over(0)) {
+      worked_ns += now_ns() - before;
+    } else if (!done()) {
+      wait(0, done_bell_, heard, patience_);
+    }
+  }
+  waited_ns_ += now_ns() - start - worked_ns;
+}
+
+void ThreadPool::wait(int thread, Bell& bell, uint32_t heard, Patience& patience) {
+  std::atomic<bool>& idle = claims_[static_cast<size_t>(thread)].idle;
+  idle.store(true, std::memory_order_relaxed);
+  bell.wait(heard, patience, Deadline::never());
+  idle.store(false, std::memory_order_relaxed);
 }
 
 void ThreadPool::do_item(Item body, void* context, int thread, int item) {
@@ -184,9 +256,10 @@ void ThreadPool::work(int part) {
       take_items(part);
       continue;
     }
+    if (take_handed_over(part)) continue;
     const Spare spare = spare_.load(std::memory_order_acquire);
     if (spare != nullptr && spare(spare_context_, part)) continue;
-    work_bell_.wait(heard, patience, Deadline::never());
+    wait(part, work_bell_, heard, patience);
   }
 }
 

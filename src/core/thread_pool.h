@@ -74,11 +74,11 @@ class ThreadPool {
                  const_cast<F*>(&body)));
   }
 
-  // Calls body(thread, item) for every item. Each thread takes those of its own share first, the
-  // same every time, so that what they work on stays in its cache; then what others have not begun.
-  // For items whose results do not depend on who works on them. All are done even if some throw;
-  // what the lowest of those threw is rethrown. So many `neighbours` are of one share, and begun in
-  // their order.
+  // Calls body(thread, item) for every item, and for those that bodies hand over meanwhile. Each
+  // thread takes those of its own share first, the same every time, so that what they work on stays
+  // in its cache; then what others have not begun. For items whose results do not depend on who
+  // works on them. All are done even if some throw; what the lowest of those threw is rethrown. So
+  // many `neighbours` are of one share, and begun in their order.
   template <class F>
   void for_each(int items, const F& body, int neighbours = 1) {
     do_all(
@@ -88,6 +88,11 @@ class ThreadPool {
         },
         const_cast<F*>(&body));
   }
+
+  // For the body of a long item: whether all are begun and a thread has nothing to do, so that a
+  // part of this one could be handed over, as an item of any number.
+  bool wants_more() const;
+  void hand_over(int item);
 
  private:
   struct Slot {
@@ -111,9 +116,17 @@ class ThreadPool {
     int thrown_by = 0;
     std::exception_ptr thrown;
   };
-  // The next item of a thread's share that nobody has begun, behind the number of all items.
+  // Those of the present items that were handed over and that nobody has begun.
+  struct HandedOver {
+    std::atomic<int> count{0};
+    std::mutex mutex;  // of what follows
+    std::vector<int> items;
+  };
+  // The next item of a thread's share that nobody has begun, behind the number of all items; and
+  // whether that thread has nothing to do.
   struct alignas(64) Claim {
     std::atomic<uint64_t> next{0};
+    std::atomic<bool> idle{false};
     static constexpr uint64_t of(uint32_t number, int item) {
       return uint64_t{number} << 32 | static_cast<uint32_t>(item);
     }
@@ -125,14 +138,19 @@ class ThreadPool {
   void do_all(int count, int neighbours, Item body, void* context);
   void publish(int count, int neighbours, Item body, void* context);
   void take_items(int thread);
+  bool take_handed_over(int thread);
+  bool all_begun() const;
+  void wait(int thread, Bell& bell, uint32_t heard, Patience& patience);
   void do_item(Item body, void* context, int thread, int item);
   void wait_for(const std::atomic<int>& unfinished);
+  void wait_for_items();
   void work(int part);
   void run_part(Slot& slot, int part);
   void stop();
 
   std::array<Slot, kMaxStarted> slots_;
   Items items_;
+  HandedOver handed_over_;
   // The slot of the n-th job ever started, at n % kMaxStarted. A thread that has not done its part
   // of a job keeps that job unfinished, so it is never more than kMaxStarted jobs behind.
   std::array<int, kMaxStarted> order_{};
@@ -145,6 +163,7 @@ class ThreadPool {
   Patience patience_;  // of the caller
   uint64_t waited_ns_ = 0;
   std::vector<Claim> claims_;  // by thread
+  const int surplus_;          // threads beyond the CPUs
   std::vector<std::thread> team_;
 };
 

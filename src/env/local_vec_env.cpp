@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/system.h"
@@ -12,28 +13,32 @@ namespace {
 constexpr int kStepsPerCut = 32;
 // Envs a share is made of, and how many each must have on average to be worth cutting anew.
 constexpr int kShareUnit = 16, kWorthCutting = 128;
-// Envs that play alone are dealt in pieces, which shrink towards the end of a thread's share: large
-// ones let a policy act for many, small ones at the end leave nobody waiting for long.
+// Envs that play alone are dealt in pieces of at most so many, for which a policy acts at once, and
+// which are halved where a thread has nothing to do, but not below the least.
 constexpr int kLeastPiece = 16, kMostPiece = 64;
 
-int size_of_next_piece(int left) {
-  return std::min(left, std::clamp(left / 2 / kLeastPiece * kLeastPiece, kLeastPiece, kMostPiece));
-}
-
-// Of a share of so many envs.
-int piece_count(int envs) {
-  int count = 0;
-  for (; envs > 0; ++count) envs -= size_of_next_piece(envs);
-  return count;
-}
-
-// The envs of that piece of a share; none behind its last one.
-Span piece_of(Span share, int number) {
-  for (; number > 0; --number) share.begin += size_of_next_piece(share.size());
-  return {share.begin, share.begin + size_of_next_piece(share.size())};
-}
-
 }  // namespace
+
+// Envs that changed hands while they played, by the number of the item that they are.
+class LocalVecEnv::HandedOver {
+ public:
+  explicit HandedOver(int first) : first_(first) {}
+
+  int add(const Playing& playing) {
+    const std::lock_guard lock(mutex_);
+    all_.push_back(playing);
+    return first_ + static_cast<int>(all_.size()) - 1;
+  }
+  Playing operator[](int item) {
+    const std::lock_guard lock(mutex_);
+    return all_[static_cast<size_t>(item - first_)];
+  }
+
+ private:
+  const int first_;
+  std::mutex mutex_;
+  std::vector<Playing> all_;
+};
 
 LocalVecEnv::LocalVecEnv(const EnvType& type, const Config& config, const VecOptions& options,
                          const ArenaLayout& layout)
@@ -137,16 +142,26 @@ void LocalVecEnv::play(Play& play) {
   // Threads beyond the cores would only make the shares small.
   const int shares = std::min({lanes(), cpu_count(), num_envs()});
   const int align = num_envs() >= shares * kLeastPiece ? kLeastPiece : 1;
-  const auto share = [&](int number) { return part_of({0, num_envs()}, number, shares, align); };
-  int pieces = 0;  // of the largest share
-  for (int i = 0; i < shares; ++i) pieces = std::max(pieces, piece_count(share(i).size()));
-  std::vector<Played> parts(static_cast<size_t>(lanes()));
-  const auto play_piece = [&](int part, int item) {
-    const Span envs = piece_of(share(item / pieces), item % pieces);
-    if (envs.size() == 0) return;
-    play_span(play, part, envs, call_in(part, 0), parts[static_cast<size_t>(part)]);
+  const int largest = (num_envs() + shares - 1) / shares;
+  const int pieces = (largest + kMostPiece - 1) / kMostPiece;  // of each share
+  const auto piece = [&](int number) {
+    const Span share = part_of({0, num_envs()}, number / pieces, shares, align);
+    return part_of(share, number % pieces, pieces, align);
   };
-  pool_.for_each(shares * pieces, play_piece, pieces);
+  HandedOver handed_over(shares * pieces);
+  const SlotVecEnv::Keep keep = [&](const Playing& next) {
+    if (next.envs.size() < 2 * kLeastPiece || !pool_.wants_more()) return next.envs;
+    const Span kept = part_of(next.envs, 0, 2, kLeastPiece);
+    pool_.hand_over(handed_over.add({{kept.end, next.envs.end}, next.step}));
+    return kept;
+  };
+  std::vector<Played> parts(static_cast<size_t>(lanes()));
+  const auto play_item = [&](int part, int item) {
+    const Playing playing = item < shares * pieces ? Playing{piece(item)} : handed_over[item];
+    if (playing.envs.size() == 0) return;
+    play_span(play, part, playing, call_in(part, 0), keep, parts[static_cast<size_t>(part)]);
+  };
+  pool_.for_each(shares * pieces, play_item, pieces);
   settle(parts);
 }
 

@@ -28,6 +28,7 @@ class LocalVecEnv final : public SlotVecEnv {
   std::string stage_name() const override { return stage_ == nullptr ? "" : stage_->name(); }
 
  private:
+  class HandedOver;
   struct alignas(64) Share {
     Span envs;
     uint64_t least_ns = UINT64_MAX;  // that one step took since the shares were cut

@@ -187,11 +187,11 @@ void SlotVecEnv::report_thrown(int env, const FailureNote& note, Lead lead) {
   report(env, note, std::string("threw: ") + note.what, false, std::move(lead));
 }
 
-void SlotVecEnv::play_span(Play& play, int part, Span envs, const LoopCall& common,
-                           Played& played) {
+void SlotVecEnv::play_span(Play& play, int part, const Playing& from, const LoopCall& common,
+                           const Keep& keep, Played& played) {
   LoopCall call = common;
   const size_t first_failure = played.failed.size();
-  int step = 0;
+  auto [envs, step] = from;
   try {
     for (bool more = true; more; ++step) {
       call.actions = play.actions(step);
@@ -207,6 +207,7 @@ void SlotVecEnv::play_span(Play& play, int part, Span envs, const LoopCall& comm
         if (ends_by(std::span(played.failed).subspan(first_failure))) more = false;
       }
       more = play.stepped(part, step, envs) && more;
+      if (more) envs = keep({envs, step + 1});
     }
   } catch (...) {
     const std::pair at(step, envs.begin);

@@ -131,8 +131,16 @@ class SlotVecEnv : public VecEnv {
     std::pair<int, int> thrown_at;
     int steps = 0;  // of those envs that made most
   };
+  // Envs that play from some step on, those before it being made.
+  struct Playing {
+    Span envs;
+    int step = 0;
+  };
+  // Asked after each step of some envs: which of them this thread goes on with.
+  using Keep = std::function<Span(const Playing& next)>;
   // Plays these envs in the lane of `part` until there is enough of them.
-  void play_span(Play& play, int part, Span envs, const LoopCall& call, Played& played);
+  void play_span(Play& play, int part, const Playing& from, const LoopCall& call, const Keep& keep,
+                 Played& played);
   // Accounts for what happened in all parts. Throws as play() does.
   void settle(std::vector<Played>& parts);
   // Throws EnvFailure when the failure reported last was one too many.

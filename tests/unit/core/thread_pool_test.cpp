@@ -329,6 +329,51 @@ TEST(ThreadPool, ForEachDoesNotWaitForThreadsThatDoNothing) {
   pool.finish(ticket);
 }
 
+TEST(ThreadPool, AnItemHandsAPartOfItselfToWhoHasNothingToDo) {
+  if (cpu_count() < 2) GTEST_SKIP() << "nobody has nothing to do";
+  ThreadPool pool(2);
+  std::atomic<int> taken_by{-1};
+  pool.for_each(1, [&](int thread, int item) {
+    if (item == 0) {
+      while (!pool.wants_more()) std::this_thread::yield();
+      pool.hand_over(1234);
+      while (taken_by.load() == -1) std::this_thread::yield();
+      EXPECT_NE(taken_by.load(), thread);
+    } else {
+      EXPECT_EQ(item, 1234);
+      taken_by = thread;
+    }
+  });
+  EXPECT_NE(taken_by.load(), -1);
+}
+
+TEST(ThreadPool, ForEachEndsWhenWhatWasHandedOverIsDone) {
+  constexpr int kDepth = 8;
+  for (const int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 200; ++round) {
+      std::atomic<int> done{0};
+      pool.for_each(3, [&](int, int item) {
+        ++done;
+        const int depth = item / 3;
+        if (depth < kDepth) pool.hand_over(item + 3);
+      });
+      EXPECT_EQ(done.load(), 3 * (kDepth + 1));
+    }
+  }
+}
+
+TEST(ThreadPool, NothingIsWantedWhileSomeItemsAreNotBegun) {
+  ThreadPool pool(2);
+  std::atomic<int> asked{0};
+  std::atomic<bool> wanted{false};
+  pool.for_each(64, [&](int, int) {
+    // The first to come sees 63 that are not begun, whoever is idle.
+    if (asked.fetch_add(1) == 0) wanted = pool.wants_more();
+  });
+  EXPECT_FALSE(wanted.load());
+}
+
 // Threads that come late look at items of which they know the number but not what became of them.
 TEST(ThreadPool, ForEachOfChangingSizesOnMoreThreadsThanCores) {
   const int rounds = test::kSanitized ? 2'000 : 50'000;

@@ -2,12 +2,16 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <thread>
 
+#include "flotilla/core/system.h"
 #include "flotilla/env/random_run.h"
 #include "support/batch.h"
 #include "support/error_text.h"
@@ -177,6 +181,33 @@ TEST(Play, FailuresAreSettledAsIfAllHadMetAfterEveryStep) {
       options.restart_budget = each.budget;
       expect_same(seen_alone("test_script", overrides, options), expected);
     }
+  }
+}
+
+// One thread is slow, and the other takes some of its envs over, in the middle of their play.
+TEST(Play, EnvsThatChangeHandsMakeTheSameSteps) {
+  if (cpu_count() < 2) GTEST_SKIP() << "nobody takes over what the only CPU has to do";
+  constexpr int kEnvs = 128;
+  const std::pair<const char*, std::vector<std::string>> cases[] = {
+      {"cartpole", {}}, {"faulty", {}}, {"test_script", {"hang_s=0", "reset=auto"}}};
+  for (const auto& [env, overrides] : cases) {
+    SCOPED_TRACE(env);
+    VecOptions options = serial(kEnvs);
+    options.on_failure = OnFailure::kRestart;
+    options.restart_budget = 1'000'000;
+    const Seen expected = seen_in_step(env, overrides, options);
+    options.backend = Backend::kThreads;
+    options.threads = 2;
+    std::atomic<int> halved{0};
+    const Seen got = seen(env, overrides, options, [&](RandomRun& run, const auto& keep) {
+      run.play(kSteps, [&](int step, Span envs) {
+        keep(step, envs);
+        if (envs.begin == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        if (envs.size() < kEnvs / 2) ++halved;
+      });
+    });
+    EXPECT_GT(halved.load(), 0);
+    expect_same(got, expected);
   }
 }
 
