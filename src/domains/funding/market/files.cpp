@@ -103,8 +103,10 @@ class Reader {
     add_rates(market, rows);
     for (int i = 0; i < market.symbols(); ++i) {
       carry_rates(market, i);
-      add_signals(market, i);
-      for (int t = 0; t < market.times(); ++t) std::ranges::fill(market.at(t, i).listed, 0);
+      std::vector<Cell> column = market.column(i);
+      add_signals(column);
+      for (Cell& cell : column) std::ranges::fill(cell.listed, 0);
+      market.set_column(i, column);
     }
     add_rows(market, rows);
     return market;

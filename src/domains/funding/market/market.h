@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,15 @@ struct Cell {
   uint8_t listed[kDirections];  // the scanner has a row
 };
 
+inline LegQuotes quotes_of(const Quote& quote, int direction) {
+  LegQuotes legs{};
+  for (int leg = 0; leg < kLegs; ++leg) {
+    legs.price[leg] = quote.price[venue_of(direction, leg)];
+    legs.rate[leg] = quote.rate[venue_of(direction, leg)];
+  }
+  return legs;
+}
+
 class Market {
  public:
   Market(int times, std::vector<std::string> symbols, int64_t begin)
@@ -80,14 +90,12 @@ class Market {
   const Cell& at(int time, int symbol) const { return cells_[index(time, symbol)]; }
   Cell& at(int time, int symbol) { return cells_[index(time, symbol)]; }
 
+  // All times of one symbol, side by side: who goes over them more than once is quicker there.
+  std::vector<Cell> column(int symbol) const;
+  void set_column(int symbol, std::span<const Cell> cells);
+
   LegQuotes quotes(int time, int symbol, int direction) const {
-    const Quote& quote = at(time, symbol).quote;
-    LegQuotes legs{};
-    for (int leg = 0; leg < kLegs; ++leg) {
-      legs.price[leg] = quote.price[venue_of(direction, leg)];
-      legs.rate[leg] = quote.rate[venue_of(direction, leg)];
-    }
-    return legs;
+    return quotes_of(at(time, symbol).quote, direction);
   }
 
  private:
@@ -110,7 +118,7 @@ constexpr bool is_payment(int32_t now, int hours) { return now % (hours * kHour)
 Features features_of(const Signals& signals, int direction);
 
 // Computes the signals of a symbol, and which of its directions are listed, from its prices, rates
-// and intervals.
-void add_signals(Market& market, int symbol);
+// and intervals, at all times.
+void add_signals(std::span<Cell> column);
 
 }  // namespace flotilla::funding

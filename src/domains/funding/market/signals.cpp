@@ -41,23 +41,20 @@ float profit_8h(const double rate[kVenues], const uint8_t hours[kVenues]) {
   return static_cast<float>(percent_of_8h(rate, hours));
 }
 
-void add_profits(Market& market, int symbol) {
-  const auto times = static_cast<size_t>(market.times());
+void add_profits(std::span<Cell> column) {
   std::vector<double> rates[kVenues];
   for (int venue = 0; venue < kVenues; ++venue) {
-    rates[venue].resize(times);
-    for (int t = 0; t < market.times(); ++t) {
-      rates[venue][static_cast<size_t>(t)] = market.at(t, symbol).quote.rate[venue];
-    }
+    rates[venue].reserve(column.size());
+    for (const Cell& cell : column) rates[venue].push_back(cell.quote.rate[venue]);
   }
   Rolling day[kVenues] = {Rolling(kStepsPerDay), Rolling(kStepsPerDay)};
   Rolling days[kVenues] = {Rolling(3 * kStepsPerDay), Rolling(3 * kStepsPerDay)};
-  for (size_t t = 0; t < times; ++t) {
+  for (size_t t = 0; t < column.size(); ++t) {
     for (int venue = 0; venue < kVenues; ++venue) {
       day[venue].add(rates[venue], t);
       days[venue].add(rates[venue], t);
     }
-    Cell& cell = market.at(static_cast<int>(t), symbol);
+    Cell& cell = column[t];
     const double mean_24h[kVenues] = {day[0].mean(), day[1].mean()};
     const double mean_3d[kVenues] = {days[0].mean(), days[1].mean()};
     cell.signals.profit[0] = profit_8h(cell.quote.rate, cell.hours);
@@ -66,16 +63,17 @@ void add_profits(Market& market, int symbol) {
   }
 }
 
-void add_spreads(Market& market, int symbol, int direction) {
-  std::vector<double> spread(static_cast<size_t>(market.times()));
-  for (int t = 0; t < market.times(); ++t) {
-    const LegQuotes quotes = market.quotes(t, symbol, direction);
-    spread[static_cast<size_t>(t)] = quotes.price[kShort] / quotes.price[kLong] - 1;
+void add_spreads(std::span<Cell> column, int direction) {
+  std::vector<double> spread;
+  spread.reserve(column.size());
+  for (const Cell& cell : column) {
+    const LegQuotes quotes = quotes_of(cell.quote, direction);
+    spread.push_back(quotes.price[kShort] / quotes.price[kLong] - 1);
   }
   Rolling recent(kSamples), day(kStepsPerDay), days(3 * kStepsPerDay);
   for (size_t t = 0; t < spread.size(); ++t) {
     for (Rolling* each : {&recent, &day, &days}) each->add(spread, t);
-    Signals& signals = market.at(static_cast<int>(t), symbol).signals;
+    Signals& signals = column[t].signals;
     signals.spread30[direction] = static_cast<float>(recent.mean());
     signals.volatility30[direction] = static_cast<float>(recent.deviation());
     signals.spread24h[direction] = static_cast<float>(100 * day.mean());
@@ -107,12 +105,21 @@ Features features_of(const Signals& s, int direction) {
   return row;
 }
 
-void add_signals(Market& market, int symbol) {
-  add_profits(market, symbol);
-  for (int direction = 0; direction < kDirections; ++direction) {
-    add_spreads(market, symbol, direction);
-  }
-  for (int t = 0; t < market.times(); ++t) list(market.at(t, symbol));
+void add_signals(std::span<Cell> column) {
+  add_profits(column);
+  for (int direction = 0; direction < kDirections; ++direction) add_spreads(column, direction);
+  for (Cell& cell : column) list(cell);
+}
+
+std::vector<Cell> Market::column(int symbol) const {
+  std::vector<Cell> cells;
+  cells.reserve(static_cast<size_t>(times_));
+  for (int t = 0; t < times_; ++t) cells.push_back(at(t, symbol));
+  return cells;
+}
+
+void Market::set_column(int symbol, std::span<const Cell> cells) {
+  for (int t = 0; t < times_; ++t) at(t, symbol) = cells[static_cast<size_t>(t)];
 }
 
 }  // namespace flotilla::funding

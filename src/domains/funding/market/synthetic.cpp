@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "flotilla/core/rng.h"
+#include "flotilla/core/system.h"
+#include "flotilla/core/thread_pool.h"
 
 namespace flotilla::funding {
 namespace {
@@ -92,11 +96,11 @@ class Coin {
     next_hour();
   }
 
-  void write(Market& market, int symbol) {
-    for (int t = 0; t < market.times(); ++t) {
+  void write(std::span<Cell> column) {
+    for (size_t t = 0; t < column.size(); ++t) {
       if (t % kStepsPerHour == 1) next_hour();  // what was shown until now has been paid
       next_step();
-      Cell& cell = market.at(t, symbol);
+      Cell& cell = column[t];
       cell.quote.price[0] = price_;
       cell.quote.price[1] = price_ * (1 + gap_);
       for (int venue = 0; venue < kVenues; ++venue) {
@@ -174,10 +178,15 @@ std::vector<std::string> symbol_names(int count) {
 
 Market make_market(const SyntheticOptions& options) {
   Market market(options.days * kStepsPerDay, symbol_names(options.symbols), kBegin);
-  for (int symbol = 0; symbol < options.symbols; ++symbol) {
-    Coin(options, symbol).write(market, symbol);
-    add_signals(market, symbol);
-  }
+  ThreadPool pool(std::min(cpu_count(), options.symbols));
+  std::vector<std::vector<Cell>> columns(static_cast<size_t>(pool.threads()));
+  pool.for_each(options.symbols, [&](int thread, int symbol) {
+    std::vector<Cell>& column = columns[static_cast<size_t>(thread)];
+    column.resize(static_cast<size_t>(market.times()));
+    Coin(options, symbol).write(column);
+    add_signals(column);
+    market.set_column(symbol, column);
+  });
   return market;
 }
 
