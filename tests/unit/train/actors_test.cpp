@@ -210,7 +210,8 @@ TEST(Actors, LearnCartPole) {
         "cartpole",
         {"algo=" + std::string(algorithm), "backend=actors", "threads=2", "num_envs=32",
          "n_steps=32", kSanitized ? "steps=8000" : "steps=200000", "normalize_reward=true",
-         "eval.episodes=20", std::string(algorithm) + ".learning_rate=0.002",
+         "eval.episodes=20", std::string(algorithm) + ".learning_rate=0.001",
+         std::string(algorithm) + ".learning_rate_schedule=linear",
          std::string(algorithm) + ".n_epochs=4", std::string(algorithm) + ".minibatches=4",
          std::string(algorithm) + ".max_grad_norm=0.5"});
     Trainer trainer(run);
