@@ -96,6 +96,16 @@ concept MeteredEnv = SteppableEnv<E> &&
   e.metrics(s, m);
 };
 
+// Optional, for envs whose steps are so short that what comes behind one another in them costs
+// most, and draw nothing: makes the steps of some envs at once, to the bits of step() of each. The
+// rows of `actions` lie behind one another; they have been checked against the space.
+template <class E>
+concept ManySteppingEnv = SteppableEnv<E> &&
+    requires(const E& e, std::span<typename E::State* const> s, ActionRow a, std::span<Outcome> o) {
+  { e.step_many(s, a, o) }
+  noexcept;
+};
+
 // Optional: whether a state read from a file is one the env can be in between steps. Without it
 // every state is taken; give it where a wrong one could make the env read out of bounds.
 template <class E>

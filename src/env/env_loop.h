@@ -198,6 +198,7 @@ class LoopOf final : public EnvLoop {
   void step(Span envs, const LoopCall& call) const noexcept override {
     call.lane->phase.store(Phase::kStep, std::memory_order_relaxed);
     for_chunks(envs, call, [&](Span chunk, Flags& flags) {
+      if (step_at_once(chunk, call, flags)) return;
       guarded(
           chunk, [&](int i) { step_one(call, flags, i); },
           [&](int i, const char* what) { fail(call, flags, i, what); });
@@ -400,7 +401,36 @@ class LoopOf final : public EnvLoop {
     call.lane->env.store(i, std::memory_order_relaxed);
     if (s.header.status != SlotStatus::kLive) return put_back(s, s.header.status, call, flags, i);
 
-    Outcome outcome = env_.step(s.state, action_of(call, i), s.header.rng);
+    account(call, flags, s, i, env_.step(s.state, action_of(call, i), s.header.rng));
+  }
+
+  // False: they are to step one by one.
+  bool step_at_once(Span chunk, const LoopCall& call, Flags& flags) const noexcept {
+    if constexpr (ManySteppingEnv<E>) {
+      typename E::State* states[Flags::kEnvs];
+      Outcome outcomes[Flags::kEnvs];
+      bool all_live = true;
+      for (int i = chunk.begin; i < chunk.end; ++i) {
+        Slot& s = continued_slot(call, i);
+        all_live = all_live && s.header.status == SlotStatus::kLive;
+        states[i - chunk.begin] = &s.state;
+      }
+      if (!all_live) return false;
+      const auto count = static_cast<size_t>(chunk.size());
+      call.lane->env.store(chunk.begin, std::memory_order_relaxed);
+      env_.step_many({states, count}, action_of(call, chunk.begin), {outcomes, count});
+      guarded(
+          chunk,
+          [&](int i) { account(call, flags, slot(call.out, i), i, outcomes[i - chunk.begin]); },
+          [&](int i, const char* what) { fail(call, flags, i, what); });
+      return true;
+    } else {
+      return false;
+    }
+  }
+
+  // A step that was made: what it brought, and a new episode where it was the last.
+  void account(const LoopCall& call, Flags& flags, Slot& s, int i, Outcome outcome) const {
     if (!outcome.valid) outcome.reward = 0;
     // The header follows only when the env has observed, too: until then the step can still fail.
     const uint32_t length = s.header.length + 1;

@@ -146,6 +146,11 @@ class Bits(Scratch):
         self.check("torch", [*SMALL, "--steps=3072", "--policy=torch"], (2,))
         self.check("phases", [*SMALL, "--steps=1536", "--policy=torch", "ppo.phases=separate", "net.shared=false"], (2,))
 
+    @unittest.skipUnless(shutil.which("nvidia-smi"), "no GPU")
+    def test_several_on_one_gpu(self):
+        team = Team(2, [*SMALL, "--steps=3072", "--policy=torch", "--device=cuda", self.out("cuda"), "--json"])
+        self.assertEqual(len(self.trained(team)), 64)
+
     def test_bench_ppo(self):
         ended = Team(2, ["bench", "ppo", "cartpole", "--num-envs=24", "--seconds=0.2", "ppo.blocks=2", "--json"]).end()
         self.assertEqual([status for status, _, _ in ended], [0, 0], ended)

@@ -6,9 +6,11 @@
 // has the same bits wherever sin and cos of the C library agree.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <span>
 
 #include "flotilla/domains/classic/choice.h"
 #include "flotilla/env/env.h"
@@ -67,32 +69,37 @@ class CartPole {
   }
 
   Outcome step(State& s, ActionRow action, Rng&) const {
-    constexpr double kSeconds = 0.02;
-
     const int choice = action.discrete();
     require_choice(choice, 2);
-    // Not a branch: the actions of an untrained policy cannot be predicted.
-    const double force = (2 * choice - 1) * force_;
     // Next to each other: the compiler merges them into one sincos.
     const double cosine = std::cos(s.theta);
     const double sine = std::sin(s.theta);
+    return moved(s, accelerations(choice, s.theta_dot, sine, cosine));
+  }
 
-    const double push =
-        (force + pole_mass_length_ * (s.theta_dot * s.theta_dot) * sine) / total_mass_;
-    const double theta_acc =
-        (gravity_ * sine - cosine * push) /
-        (half_length_ * (4.0 / 3.0 - pole_mass_ * (cosine * cosine) / total_mass_));
-    const double x_acc = push - pole_mass_length_ * theta_acc * cosine / total_mass_;
-
-    s.x += kSeconds * s.x_dot;
-    s.x_dot += kSeconds * x_acc;
-    s.theta += kSeconds * s.theta_dot;
-    s.theta_dot += kSeconds * theta_acc;
-
-    Outcome outcome;
-    outcome.reward = 1;  // the step that ends the episode pays too
-    outcome.terminated = std::abs(s.x) > kXLimit || std::abs(s.theta) > kThetaLimit;
-    return outcome;
+  // All sines, then all divisions, in arrays that the compiler makes vectors of.
+  void step_many(std::span<State* const> states, ActionRow actions,
+                 std::span<Outcome> outcomes) const noexcept {
+    constexpr size_t kAtOnce = 64;
+    double sine[kAtOnce], cosine[kAtOnce], speed[kAtOnce], x[kAtOnce], theta[kAtOnce];
+    for (size_t first = 0; first < states.size(); first += kAtOnce) {
+      const size_t count = std::min(kAtOnce, states.size() - first);
+      for (size_t i = 0; i < count; ++i) {
+        const State& s = *states[first + i];
+        cosine[i] = std::cos(s.theta);
+        sine[i] = std::sin(s.theta);
+        speed[i] = s.theta_dot;
+      }
+      for (size_t i = 0; i < count; ++i) {
+        const int choice = actions.discrete(first + i);
+        const Accelerations found = accelerations(choice, speed[i], sine[i], cosine[i]);
+        x[i] = found.x;
+        theta[i] = found.theta;
+      }
+      for (size_t i = 0; i < count; ++i) {
+        outcomes[first + i] = moved(*states[first + i], {.x = x[i], .theta = theta[i]});
+      }
+    }
   }
 
   void observe(const State& s, ObsRow row) const {
@@ -104,6 +111,33 @@ class CartPole {
   }
 
  private:
+  struct Accelerations {
+    double x, theta;
+  };
+
+  Accelerations accelerations(int choice, double speed, double sine, double cosine) const {
+    // Not a branch: the actions of an untrained policy cannot be predicted.
+    const double force = (2 * choice - 1) * force_;
+    const double push = (force + pole_mass_length_ * (speed * speed) * sine) / total_mass_;
+    const double theta =
+        (gravity_ * sine - cosine * push) /
+        (half_length_ * (4.0 / 3.0 - pole_mass_ * (cosine * cosine) / total_mass_));
+    return {.x = push - pole_mass_length_ * theta * cosine / total_mass_, .theta = theta};
+  }
+
+  static Outcome moved(State& s, const Accelerations& by) {
+    constexpr double kSeconds = 0.02;
+    s.x += kSeconds * s.x_dot;
+    s.x_dot += kSeconds * by.x;
+    s.theta += kSeconds * s.theta_dot;
+    s.theta_dot += kSeconds * by.theta;
+
+    Outcome outcome;
+    outcome.reward = 1;  // the step that ends the episode pays too
+    outcome.terminated = std::abs(s.x) > kXLimit || std::abs(s.theta) > kThetaLimit;
+    return outcome;
+  }
+
   double gravity_, pole_mass_, total_mass_, half_length_, pole_mass_length_, force_;
   EnvSpec spec_;
 };

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <vector>
+
 #include "play.h"
 
 namespace flotilla::classic {
@@ -152,6 +155,34 @@ TEST(CartPole, SpecIsTheReferenceSpace) {
 TEST(CartPole, ObservationsStayInBoundsOverRandomPlay) {
   Play<CartPole> play;
   play.check_random_play(20'000);
+}
+
+TEST(CartPole, StepsOfManyAreThoseOfEach) {
+  const CartPole env{Config(CartPole::schema())};
+  Rng rng(11, stream_of(Purpose::kTest, 0));
+  for (const size_t count : {1, 2, 15, 16, 17, 64}) {
+    std::vector<CartPole::State> each(count), many;
+    std::vector<CartPole::State*> states;
+    std::vector<int32_t> actions(count);
+    for (size_t i = 0; i < count; ++i) {
+      each[i] = {.x = rng.uniform(-3, 3),
+                 .x_dot = rng.uniform(-4, 4),
+                 .theta = rng.uniform(-0.3, 0.3),
+                 .theta_dot = rng.uniform(-4, 4)};
+      actions[i] = static_cast<int32_t>(rng.below(2));
+    }
+    many = each;
+    for (CartPole::State& state : many) states.push_back(&state);
+    std::vector<Outcome> outcomes(count);
+    env.step_many(states, ActionRow(actions.data()), outcomes);
+    for (size_t i = 0; i < count; ++i) {
+      const Outcome alone = env.step(each[i], ActionRow(&actions[i]), rng);
+      EXPECT_EQ(std::memcmp(&many[i], &each[i], sizeof(CartPole::State)), 0)
+          << i << " of " << count;
+      EXPECT_EQ(outcomes[i].terminated, alone.terminated);
+      EXPECT_EQ(outcomes[i].reward, alone.reward);
+    }
+  }
 }
 
 TEST(CartPole, AnActionThatDoesNotExistIsRefused) {
