@@ -163,11 +163,11 @@ bool ThreadPool::all_begun() const {
 }
 
 void ThreadPool::hand_over(int item) {
-  items_.unfinished.fetch_add(1,
-                              std::memory_order_relaxed);  // not the last: the giver's own is one
   {
     const std::lock_guard<std::mutex> lock(handed_over_.mutex);
     handed_over_.items.push_back(item);
+    // Before anyone can take it; the giver's own item keeps the others unfinished until here.
+    items_.unfinished.fetch_add(1, std::memory_order_relaxed);
     handed_over_.count.store(static_cast<int>(handed_over_.items.size()),
                              std::memory_order_relaxed);
   }
