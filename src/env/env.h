@@ -98,7 +98,8 @@ concept MeteredEnv = SteppableEnv<E> &&
 
 // Optional, for envs whose steps are so short that what comes behind one another in them costs
 // most, and draw nothing: makes the steps of some envs at once, to the bits of step() of each. The
-// rows of `actions` lie behind one another; they have been checked against the space.
+// rows of `actions` lie behind one another; they have been checked against the space. A crash in it
+// is put down to the first of those envs.
 template <class E>
 concept ManySteppingEnv = SteppableEnv<E> &&
     requires(const E& e, std::span<typename E::State* const> s, ActionRow a, std::span<Outcome> o) {

@@ -119,7 +119,8 @@ class Team:
 
     def new_worker(self, number: int):
         strategy = self.ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy
-        return self.ray.remote(num_cpus=self.bundle["CPU"], num_gpus=self.bundle.get("GPU", 0), max_concurrency=2)(Worker).options(
+        worker = self.ray.remote(num_cpus=self.bundle["CPU"], num_gpus=self.bundle.get("GPU", 0), max_concurrency=2)(Worker)
+        return worker.options(
             scheduling_strategy=strategy(self.group, placement_group_bundle_index=number)).remote()
 
     def places(self) -> list[tuple[str, str, int]]:

@@ -365,11 +365,14 @@ TEST(ThreadPool, ForEachEndsWhenWhatWasHandedOverIsDone) {
 
 TEST(ThreadPool, NothingIsWantedWhileSomeItemsAreNotBegun) {
   ThreadPool pool(2);
-  std::atomic<int> asked{0};
-  std::atomic<bool> wanted{false};
+  std::atomic<int> begun{0};
+  std::atomic<bool> wanted{false}, answered{false};
   pool.for_each(64, [&](int, int) {
-    // The first to come sees 63 that are not begun, whoever is idle.
-    if (asked.fetch_add(1) == 0) wanted = pool.wants_more();
+    if (begun.fetch_add(1) == 0) {  // nobody begins a third until the answer is there
+      wanted = pool.wants_more();
+      answered = true;
+    }
+    while (!answered) std::this_thread::yield();
   });
   EXPECT_FALSE(wanted.load());
 }
