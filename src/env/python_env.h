@@ -40,6 +40,8 @@ struct PythonState {
   int32_t row = 0;
   uint32_t size = 0;
   std::byte bytes[kBytes];
+
+  bool valid() const { return size <= kBytes; }
 };
 template <>
 struct PythonState<0> {

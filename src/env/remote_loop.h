@@ -11,7 +11,7 @@
 namespace flotilla {
 
 // State: the part of a slot behind its header. It has a `kCapacity` of bytes for what the env says
-// of its state, 0 where it says nothing, and a `size` of what is there.
+// of its state, 0 where it says nothing, and valid() for what a file has of it.
 template <class State>
 class RemoteLoop final : public EnvLoop {
  public:
@@ -26,7 +26,7 @@ class RemoteLoop final : public EnvLoop {
   EnvMemory* memory() const override { return nullptr; }
   bool valid_state(const std::byte* slot) const override {
     if constexpr (State::kCapacity > 0) {
-      return reinterpret_cast<const SlotOf<State>*>(slot)->state.size <= State::kCapacity;
+      return reinterpret_cast<const SlotOf<State>*>(slot)->state.valid();
     }
     return true;
   }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 #include "counter_world.h"
@@ -56,7 +57,10 @@ enum { kObservation = 1, kAction = 2, kInfo = 3 };
 
 struct Counters {
   counter::Options options;
-  int abort_at = 0;  // the step of the library at which it gives up; 0: none
+  int abort_at = 0;    // the step of the library at which it gives up; 0: none
+  bool hasty = false;  // the first act() after set_state ends the episode
+  int growth = 0;      // of a state, in a step
+  int abort_seed = 0;  // only with this rand_seed; 0: with any
   int acts = 0;
   float reward_unit = 1;
   std::vector<counter::World> worlds;
@@ -65,6 +69,7 @@ struct Counters {
   Counters(int num, const OptionList& list) {
     for (int i = 0; i < list.count; ++i) take(list.items[i]);
     if (options.name == "broken") fatal("cannot be", "broken");
+    if (options.name == "missing") throw std::out_of_range("map::at");
     for (int i = 0; i < num; ++i) {
       counter::Options own = options;
       own.rand_seed += i;
@@ -86,6 +91,12 @@ struct Counters {
       options.length = integer();
     } else if (name == "abort_at") {
       abort_at = integer();
+    } else if (name == "abort_seed") {
+      abort_seed = integer();
+    } else if (name == "hasty") {
+      hasty = integer() != 0;
+    } else if (name == "growth") {
+      growth = integer();
     } else if (name == "bad_reward") {
       if (integer() != 0) reward_unit = std::numeric_limits<float>::infinity();
     } else if (name == "shiny") {
@@ -178,7 +189,8 @@ void libenv_observe(void* handle) {
 #ifndef COUNTER_WITHOUT_ACT
 void libenv_act(void* handle) {
   Counters& all = counters(handle);
-  if (++all.acts == all.abort_at) fatal("told to", "abort");
+  const bool meant = all.abort_seed == 0 || all.abort_seed == all.options.rand_seed;
+  if (++all.acts == all.abort_at && meant) fatal("told to", "abort");
   for (size_t i = 0; i < all.worlds.size(); ++i) {
     int32_t push = 0;
     std::memcpy(&push, all.buffers->ac[i], sizeof(push));
@@ -192,9 +204,13 @@ void libenv_close(void* handle) { delete &counters(handle); }
 
 #ifndef COUNTER_WITHOUT_STATES
 // Of a size that changes with the state.
+int state_bytes(const Counters& all, const counter::World& world) {
+  return static_cast<int>(sizeof(world)) + world.steps % 3 + all.growth * world.steps;
+}
+
 int get_state(void* handle, int env, char* data, int length) {
   const counter::World& world = counters(handle).worlds[static_cast<size_t>(env)];
-  const int bytes = static_cast<int>(sizeof(world)) + world.steps % 3;
+  const int bytes = state_bytes(counters(handle), world);
   if (bytes > length) fatal("a state that does not fit", "");
   std::memset(data, 7, static_cast<size_t>(bytes));
   std::memcpy(data, &world, sizeof(world));
@@ -202,9 +218,11 @@ int get_state(void* handle, int env, char* data, int length) {
 }
 
 void set_state(void* handle, int env, char* data, int length) {
-  counter::World& world = counters(handle).worlds[static_cast<size_t>(env)];
+  Counters& all = counters(handle);
+  counter::World& world = all.worlds[static_cast<size_t>(env)];
   std::memcpy(&world, data, sizeof(world));
-  if (length != static_cast<int>(sizeof(world)) + world.steps % 3) fatal("a damaged state", "");
+  if (length != state_bytes(all, world)) fatal("a damaged state", "");
+  if (all.hasty) world.position = 2 * all.options.length;
 }
 #endif
 }

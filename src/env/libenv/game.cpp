@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <exception>
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/text.h"
@@ -73,7 +74,12 @@ Option option_of(const std::string& name, const OptionValue& value) {
 Game::Game(const Library& library, const OptionList& options) : library_(library) {
   std::vector<Option> items;
   for (const auto& [name, value] : options) items.push_back(option_of(name, value));
-  env_ = library.make(1, {items.data(), static_cast<int32_t>(items.size())});
+  try {
+    env_ = library.make(1, {items.data(), static_cast<int32_t>(items.size())});
+  } catch (const std::exception& error) {  // so procgen says that it has no such game
+    throw Error(ErrorCode::kEnvironment, fmt::format("library {}: libenv_make threw: {}",
+                                                     in_quotes(library.path()), error.what()));
+  }
   if (env_ == nullptr) {
     throw Error(ErrorCode::kEnvironment,
                 "library " + in_quotes(library.path()) + ": libenv_make gave no environment");
@@ -215,14 +221,16 @@ void Game::write_metrics(MetricRow row) const {
   }
 }
 
-size_t Game::save(std::span<std::byte> state) {
+std::span<const std::byte> Game::save() {
+  // The library ends its process where there is no room.
+  thread_local std::vector<std::byte> state(kMostStateBytes);
   const int used = library_.get_state(env_, 0, reinterpret_cast<char*>(state.data()),
                                       static_cast<int>(state.size()));
   if (used <= 0 || static_cast<size_t>(used) > state.size()) {
     throw Error(ErrorCode::kEnvironment,
                 fmt::format("get_state gave {} bytes, there is room for {}", used, state.size()));
   }
-  return static_cast<size_t>(used);
+  return std::span(state).first(static_cast<size_t>(used));
 }
 
 void Game::load(std::span<const std::byte> state) {

@@ -36,8 +36,8 @@ class Game {
   std::span<const std::byte> obs() const { return obs_; }
   void write_metrics(MetricRow row) const;
 
-  // Gives its size. REQUIRES: the library keeps states.
-  size_t save(std::span<std::byte> state);
+  // Valid until the next call of any game. REQUIRES: the library keeps states.
+  std::span<const std::byte> save();
   void load(std::span<const std::byte> state);
 
  private:

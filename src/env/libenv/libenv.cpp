@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -26,14 +27,21 @@ using libenv::Game;
 using libenv::Library;
 using libenv::Settings;
 
-// The part of a slot behind its header: what get_state() gave, where the library has that.
+constexpr size_t kChoicesKept = 64;
+
+// The part of a slot behind its header: what get_state() gave, where the library has that, and the
+// actions since then. Procgen takes three times as long for its state as for a step.
 template <size_t kBytes>
 struct LibenvState {
   static constexpr size_t kCapacity = kBytes;
   int32_t row = 0;
   uint32_t size = 0;
   uint8_t ended = 0;  // the episode that the engine is in; the library is in the next one
+  uint32_t kept = 0;
+  int32_t choices[kChoicesKept] = {};
   std::byte bytes[kBytes];
+
+  bool valid() const { return size <= kBytes && kept <= kChoicesKept; }
 };
 template <>
 struct LibenvState<0> {
@@ -42,12 +50,16 @@ struct LibenvState<0> {
   uint8_t ended = 0;
 };
 
-constexpr size_t kSmallState = size_t{64} << 10;
+// All of a slot is copied in a step.
+constexpr size_t kSmallState = size_t{64} << 10, kMiddleState = size_t{96} << 10;
 
 // States grow and shrink with what is in a level: there is room for twice of what one takes.
 size_t capacity_for(size_t state_bytes) {
   if (state_bytes == 0) return 0;
-  return 2 * state_bytes <= kSmallState ? kSmallState : libenv::kMostStateBytes;
+  for (const size_t capacity : {kSmallState, kMiddleState}) {
+    if (2 * state_bytes <= capacity) return capacity;
+  }
+  return libenv::kMostStateBytes;
 }
 
 // What an env looks like, and how much its state takes.
@@ -58,8 +70,7 @@ struct Description {
   static Description of(Game& game, bool keeps_states) {
     Description result{.spec = game.spec()};
     if (keeps_states) {
-      std::vector<std::byte> state(libenv::kMostStateBytes);
-      result.capacity = capacity_for(game.save(state));
+      result.capacity = capacity_for(game.save().size());
     }
     return result;
   }
@@ -98,6 +109,8 @@ struct Description {
 
 // --- in a worker
 
+constexpr const char* kLost = "it was lost with its worker";
+
 // The envs of a worker. Each is a handle of its own, so that what it does depends on its own seed,
 // and not on which others are in the same worker.
 class Games {
@@ -124,7 +137,7 @@ class Games {
 
   Outcome step(int row, ActionRow action) {
     Seat& seat = at(row);
-    if (seat.game == nullptr) throw Error(ErrorCode::kEnvironment, "it was lost with its worker");
+    if (seat.game == nullptr) throw Error(ErrorCode::kEnvironment, kLost);
     const auto obs = seat.game->obs();
     seat.last.assign(obs.begin(), obs.end());
     try {
@@ -149,11 +162,28 @@ class Games {
   void metrics(int row, MetricRow out) { at(row).game->write_metrics(out); }
 
   bool has(int row) { return at(row).game != nullptr; }
-  size_t save(int row, std::span<std::byte> state) { return at(row).game->save(state); }
-  void load(int row, std::span<const std::byte> state) {
+  std::span<const std::byte> save(int row) { return at(row).game->save(); }
+  // False: the library did not do the same again.
+  bool load(int row, std::span<const std::byte> state, std::span<const int32_t> choices) {
     make(row, 0);
-    at(row).game->load(state);
-    at(row).at_beginning = false;
+    Seat& seat = at(row);
+    seat.game->load(state);
+    seat.at_beginning = false;
+    const std::vector<int>& counts = description_.spec.action.choices;
+    for (size_t i = 0; i + counts.size() <= choices.size(); i += counts.size()) {
+      const auto action = choices.subspan(i, counts.size());
+      if (!std::ranges::equal(action, counts, [](int32_t choice, int count) {
+            return choice >= 0 && choice < count;
+          })) {
+        seat = {};
+        return false;
+      }
+      step(row, ActionRow(action.data()));
+      if (!seat.at_beginning) continue;
+      seat = {};
+      return false;
+    }
+    return true;
   }
 
  private:
@@ -213,18 +243,19 @@ class LibenvEnv {
 
   Outcome step(State& state, ActionRow action, Rng&) const {
     if constexpr (kBytes > 0) {
-      if (!games_->has(state.row)) restore(state);  // this worker replaces one that was killed
+      // This worker replaces one that was killed.
+      if (!games_->has(state.row) && !restore(state)) throw Error(ErrorCode::kEnvironment, kLost);
     }
     const Outcome outcome = games_->step(state.row, action);
     state.ended = outcome.terminated ? 1 : 0;
-    if (!outcome.terminated) keep(state);
+    if (!outcome.terminated) follow(state, action);
     return outcome;
   }
 
   bool restore(State& state) const {
     if constexpr (kBytes > 0) {
-      games_->load(state.row, std::span(state.bytes).first(state.size));
-      return true;
+      return games_->load(state.row, std::span(state.bytes).first(state.size),
+                          std::span(state.choices).first(state.kept));
     }
     return false;
   }
@@ -239,9 +270,27 @@ class LibenvEnv {
  private:
   void keep(State& state) const {
     if constexpr (kBytes > 0) {
-      const auto size = static_cast<uint32_t>(games_->save(state.row, state.bytes));
+      const std::span<const std::byte> bytes = games_->save(state.row);
+      if (bytes.size() > kBytes) {
+        throw Error(ErrorCode::kEnvironment, fmt::format("its state takes {} bytes, there is room "
+                                                         "for {} (save_state=false does without)",
+                                                         bytes.size(), kBytes));
+      }
+      std::memcpy(state.bytes, bytes.data(), bytes.size());
+      const auto size = static_cast<uint32_t>(bytes.size());
       if (size < state.size) std::memset(state.bytes + size, 0, state.size - size);
       state.size = size;
+      state.kept = 0;
+      std::memset(state.choices, 0, sizeof(state.choices));
+    }
+  }
+
+  void follow(State& state, ActionRow action) const {
+    if constexpr (kBytes > 0) {
+      const size_t dims = spec().action.choices.size();
+      if (state.kept + dims > kChoicesKept) return keep(state);
+      std::memcpy(state.choices + state.kept, action.data(), dims * sizeof(int32_t));
+      state.kept += static_cast<uint32_t>(dims);
     }
   }
 
@@ -254,6 +303,7 @@ std::unique_ptr<EnvLoop> with_capacity(size_t capacity, const Body& body) {
   using std::integral_constant;
   if (capacity == 0) return body(integral_constant<size_t, 0>());
   if (capacity == kSmallState) return body(integral_constant<size_t, kSmallState>());
+  if (capacity == kMiddleState) return body(integral_constant<size_t, kMiddleState>());
   return body(integral_constant<size_t, libenv::kMostStateBytes>());
 }
 

@@ -162,7 +162,8 @@ std::string assets_beside(const std::string& library) {
   return fs::is_directory(assets, none) ? assets.string() + "/" : "";
 }
 
-// What procgen has no defaults for.
+// What procgen has no defaults for, and what its own package gives it: without them levels are easy
+// and the view of some games stands still.
 void complete(OptionList& options, const std::string& library) {
   if (!has(options, kGame)) return;
   if (!has(options, kAssets)) {
@@ -170,9 +171,10 @@ void complete(OptionList& options, const std::string& library) {
     if (found.empty()) return;
     add(options, kAssets, found);
   }
-  constexpr std::pair<const char*, int32_t> kRequired[] = {
-      {"num_levels", 0}, {"start_level", 0}, {"num_actions", 15}, {"num_threads", 0}};
-  for (const auto& [name, value] : kRequired) {
+  const std::pair<const char*, OptionValue> all[] = {
+      {"num_levels", 0},  {"start_level", 0},       {"num_actions", 15},
+      {"num_threads", 0}, {"distribution_mode", 1}, {"center_agent", true}};
+  for (const auto& [name, value] : all) {
     if (!has(options, name)) add(options, name, value);
   }
 }
