@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "flotilla/algo/advantage.h"
@@ -126,6 +127,10 @@ void Ppo::normalise_returns(const Trajectory& trajectory) {
 }
 
 void Ppo::choose_rows(const Trajectory& trajectory) {
+  const bool all = std::memchr(trajectory.valid, 0, trajectory.rows()) == nullptr;
+  const std::pair shape(trajectory.steps, trajectory.envs);
+  if (all && all_of_ == shape) return;
+  all_of_ = all ? shape : std::pair(0, 0);
   rows_.resize(static_cast<size_t>(blocks_->own()));
   for (int b = 0; b < blocks_->own(); ++b) {
     std::vector<int32_t>& rows = rows_[static_cast<size_t>(b)];
@@ -143,11 +148,14 @@ void Ppo::choose_rows(const Trajectory& trajectory) {
   }
 }
 
-RowMoments Ppo::moments_of_all(const Batch& batch) {
+RowMoments Ppo::moments_of_all(const Batch& batch, int epochs) {
   const bool together = options_.advantage_scale == AdvantageScale::kBatch;
   std::vector<RowMoments> own(rows_.size());
   constexpr int kKinds = 3;
-  pool_.for_each(kKinds * blocks_->own(), [&](int, int i) {
+  const int shuffles = begin_shuffles(epochs);
+  pool_.for_each(shuffles + kKinds * blocks_->own(), [&](int, int i) {
+    if (i < shuffles) return shuffle_one(i);
+    i -= shuffles;
     const auto block = static_cast<size_t>(i / kKinds);
     const std::vector<int32_t>& rows = rows_[block];
     RowMoments& moments = own[block];
@@ -173,26 +181,26 @@ RowMoments Ppo::moments_of_all(const Batch& batch) {
   return all;
 }
 
-void Ppo::shuffle_blocks(int epochs) {
+int Ppo::begin_shuffles(int epochs) {
+  const int items = epochs * blocks_->own();
+  if (shuffled_.size() < static_cast<size_t>(items)) shuffled_.resize(static_cast<size_t>(items));
+  return items;
+}
+
+void Ppo::shuffle_one(int item) {
   // Blocks have streams far apart; those of the first are those of a run without blocks.
   constexpr int kBlockShift = 40;
-  const uint64_t first = first_shuffle_ + shuffles_;
-  const int own = blocks_->own();
-  const auto count = static_cast<size_t>(epochs * own);
-  if (shuffled_.size() < count) shuffled_.resize(count);
-  pool_.for_each(epochs * own, [&](int, int i) {
-    const int epoch = i / own, block = i % own;
-    std::vector<int32_t>& rows = shuffled_[static_cast<size_t>(i)];
-    rows = rows_[static_cast<size_t>(block)];
-    const auto of_run = static_cast<uint64_t>(blocks_->mine().begin + block);
-    const uint64_t index = (of_run << kBlockShift) + first + static_cast<uint64_t>(epoch);
-    shuffle(rows, seed_, stream_of(Purpose::kShuffle, index));
-  });
-  shuffles_ += static_cast<uint64_t>(epochs);
+  const int own = blocks_->own(), epoch = item / own, block = item % own;
+  std::vector<int32_t>& rows = shuffled_[static_cast<size_t>(item)];
+  rows = rows_[static_cast<size_t>(block)];
+  const auto of_run = static_cast<uint64_t>(blocks_->mine().begin + block);
+  const uint64_t index =
+      (of_run << kBlockShift) + first_shuffle_ + shuffles_ + static_cast<uint64_t>(epoch);
+  shuffle(rows, seed_, stream_of(Purpose::kShuffle, index));
 }
 
 void Ppo::deal(int epochs, const Moments& advantage) {
-  shuffle_blocks(epochs);
+  shuffles_ += static_cast<uint64_t>(epochs);
   const int wanted = options_.minibatch_size > 0
                          ? (all_rows() + options_.minibatch_size - 1) / options_.minibatch_size
                          : options_.minibatches;
@@ -266,7 +274,8 @@ PpoUpdate Ppo::update(const Batch& batch, const LearnProgress& progress) {
   near.samples = policy_.bring(pool_, batch.samples, batch.trajectory.rows());
   choose_rows(batch.trajectory);
   estimate(batch, near.samples);
-  const RowMoments moments = moments_of_all(batch);
+  const int epochs = options_.separate ? options_.value_epochs : options_.epochs;
+  const RowMoments moments = moments_of_all(batch, epochs);
   if (all_rows() == 0) throw Error(ErrorCode::kEnvironment, "no row of the rollout is valid");
   update.explained_variance = explained_variance(moments);
   update.advantage_s = seconds_since(start);
@@ -279,6 +288,8 @@ PpoUpdate Ppo::update(const Batch& batch, const LearnProgress& progress) {
     PpoUpdate value;
     run_phase(near, {Nets::kCritic, options_.value_epochs, options_.value_lr, moments.advantage},
               value);
+    const int shuffles = begin_shuffles(options_.policy_epochs);
+    pool_.for_each(shuffles, [&](int, int i) { shuffle_one(i); });
     run_phase(near, {Nets::kActor, options_.policy_epochs, update.lr, moments.advantage}, update);
     update.value_loss = value.value_loss;
   } else {

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "flotilla/algo/algorithms.h"
@@ -83,7 +84,10 @@ class Ppo final : public Learner {
   Ppo(Policy& policy, ThreadPool& pool, const PpoOptions& options, uint64_t seed);
 
   Update learn(const Batch& batch, const LearnProgress& progress) override;
-  void share(Blocks& blocks) override { blocks_ = &blocks; }
+  void share(Blocks& blocks) override {
+    blocks_ = &blocks;
+    all_of_ = {};
+  }
   double epsilon(double fraction) const override { return options_.epsilon.at(fraction); }
   double gamma() const override { return options_.gamma; }
   double passes() const override;
@@ -98,7 +102,7 @@ class Ppo final : public Learner {
   };
   struct Phase {
     Nets nets;
-    int epochs;
+    int epochs;  // for which rows are shuffled
     double lr;
     Moments advantage;  // of all rows
   };
@@ -110,12 +114,14 @@ class Ppo final : public Learner {
   const float* old_value(const Batch& batch) const;
   void choose_rows(const Trajectory& trajectory);
   void normalise_returns(const Trajectory& trajectory);
-  // Of each block, put together.
-  RowMoments moments_of_all(const Batch& batch);
+  // Of each block, put together; meanwhile rows are shuffled for so many epochs.
+  RowMoments moments_of_all(const Batch& batch, int epochs);
   int all_rows() const { return std::accumulate(block_rows_.begin(), block_rows_.end(), 0); }
-  // Shuffles the rows of every block for every epoch and cuts them into minibatches.
+  // The rows of every block, for every epoch: how many items of work that is, and one of them.
+  int begin_shuffles(int epochs);
+  void shuffle_one(int item);
+  // Cuts what was shuffled into minibatches.
   void deal(int epochs, const Moments& advantage);
-  void shuffle_blocks(int epochs);
   void scale_minibatches();
   // Of an own block.
   std::span<const int32_t> rows_of(const Minibatch& minibatch, int block) const;
@@ -131,15 +137,16 @@ class Ppo final : public Learner {
   Blocks own_blocks_;  // until others are shared
   Blocks* blocks_ = &own_blocks_;
   uint64_t first_shuffle_ = 0;  // of this update
-  uint64_t shuffles_ = 0;       // so far in it
+  uint64_t shuffles_ = 0;       // of it that are over
   std::vector<float> advantage_, target_;
   std::vector<float> logprob_, value_, last_value_;  // of the policy before the update, for V-trace
   std::vector<std::vector<int32_t>> rows_;           // valid ones, by own block
-  std::vector<int> block_rows_;                      // how many each block of the run has
-  std::vector<std::vector<int32_t>> shuffled_;       // by epoch and own block
-  int parts_ = 1;                                    // minibatches of an epoch
-  std::vector<Minibatch> minibatches_;               // of all epochs, in their order
-  std::vector<float> gradients_, gradient_;  // of own blocks, where there are several; their sum
+  std::pair<int, int> all_of_ = {};             // steps and envs, if they are all rows of these
+  std::vector<int> block_rows_;                 // how many each block of the run has
+  std::vector<std::vector<int32_t>> shuffled_;  // by epoch and own block
+  int parts_ = 1;                               // minibatches of an epoch
+  std::vector<Minibatch> minibatches_;          // of all epochs, in their order
+  std::vector<float> gradients_, gradient_;     // of own blocks, where there are several; their sum
 };
 
 Algorithm ppo_algorithm();

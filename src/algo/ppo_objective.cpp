@@ -29,20 +29,25 @@ ValueLoss value_loss(float value, float old_value, float target, float clip) {
 }  // namespace
 
 void PpoObjective::differentiate(const Rows& rows, double* sums) const {
-  float log_ratio[kMaxRows], ratio[kMaxRows];
-  for (int r = 0; r < rows.count; ++r) log_ratio[r] = rows.logprob[r] - old_logprob[rows.sample[r]];
+  float log_ratio[kMaxRows], ratio[kMaxRows], raw[kMaxRows], targets[kMaxRows], old[kMaxRows];
+  // Rows lie anywhere: what is far away is asked for at once, with nothing between.
+  for (int r = 0; r < rows.count; ++r) {
+    const int32_t i = rows.sample[r];
+    log_ratio[r] = rows.logprob[r] - old_logprob[i];
+    targets[r] = target[i];
+    old[r] = old_value[i];
+    raw[r] = advantage_from_value ? target[i] - rows.value[r] : advantage[i];
+  }
   vector_exp(log_ratio, ratio, rows.count);
   float policy = 0, value = 0, entropy = 0, kl = 0, clipped = 0, ratio_error = 0;
   for (int r = 0; r < rows.count; ++r) {
-    const int32_t i = rows.sample[r];
-    const float raw = advantage_from_value ? target[i] - rows.value[r] : advantage[i];
-    const float a = (raw - advantage_mean) * advantage_scale;
+    const float a = (raw[r] - advantage_mean) * advantage_scale;
     const float free = a * ratio[r];
     const float held = a * std::clamp(ratio[r], 1 - clip, 1 + clip);
     policy -= std::min(free, held);
     rows.d_logprob[r] = free <= held ? -free * row_weight : 0.0f;
     rows.d_entropy[r] = -entropy_coef * row_weight;
-    const ValueLoss v = value_loss(rows.value[r], old_value[i], target[i], value_clip);
+    const ValueLoss v = value_loss(rows.value[r], old[r], targets[r], value_clip);
     rows.d_value[r] = value_coef * v.slope * row_weight;
     value += v.loss;
     entropy += rows.entropy[r];

@@ -74,12 +74,12 @@ float* const* FusedNetwork::tile_works(int thread, int tiles) {
   return works.all.data();
 }
 
-float* FusedNetwork::common_work(int tiles) {
-  const size_t floats = static_cast<size_t>(tiles) * plan().work_floats;
-  if (common_work_ == nullptr || common_work_->count() < floats) {
-    common_work_ = std::make_unique<Floats>(floats);
+DenseRows FusedNetwork::dense_rows(int count) {
+  const size_t floats = static_cast<size_t>(count) * plan().dense_floats;
+  if (dense_rows_ == nullptr || dense_rows_->count() < floats) {
+    dense_rows_ = std::make_unique<Floats>(floats);
   }
-  return common_work_->data();
+  return {.numbers = dense_rows_->data(), .capacity = count};
 }
 
 void FusedNetwork::derive() {

@@ -37,8 +37,8 @@ class FusedNetwork {
   void make_work(int parts);
   // Of so many tiles at once, for a thread that learns: the first is work(). REQUIRES: make_work().
   float* const* tile_works(int thread, int tiles);
-  // Of so many tiles that all threads see, in one piece.
-  float* common_work(int tiles);
+  // For what so many rows leave, see DenseRows.
+  DenseRows dense_rows(int count);
 
   float* params() { return params_.data(); }
   const float* params() const { return params_.data(); }
@@ -57,7 +57,7 @@ class FusedNetwork {
   };
   std::vector<std::unique_ptr<Floats>> work_;  // by part, and by thread that learns
   std::vector<TileWorks> tile_works_;          // by thread
-  std::unique_ptr<Floats> common_work_;
+  std::unique_ptr<Floats> dense_rows_;
 };
 
 }  // namespace flotilla::fused

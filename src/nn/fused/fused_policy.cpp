@@ -16,7 +16,7 @@
 namespace flotilla::fused {
 namespace {
 
-// So few rows of a wide network are learnt from as body/wide.h says.
+// So few rows of a wide network are learnt from as body/dense.h says.
 constexpr size_t kFewRows = 512;
 // Parameters that are summed, and that are changed, by one thread at a time.
 constexpr size_t kChunk = 512, kDescendChunk = 16384;
@@ -26,6 +26,11 @@ constexpr size_t kTogetherFloats = size_t{1} << 24;
 constexpr int kMaxWidth = 256, kMaxOutputs = 256, kMaxInputs = 4096, kMaxBoxDims = 64;
 // Behind a torso the hidden layers are a smaller part of the work.
 constexpr int kMaxWidthOfTorso = 1024;
+
+// Of a shard's own gradient: of what is not collected from all rows.
+size_t slot_floats(const Plan& plan) {
+  return plan.collects && plan.has_torso() ? plan.torso_params : plan.params;
+}
 
 LossSums sum_of(std::span<const LossSums> some) {
   LossSums result;
@@ -86,7 +91,7 @@ std::shared_ptr<const ActingPolicy> FusedPolicy::snapshot() const {
 
 void FusedPolicy::make_slots(int count) {
   while (static_cast<int>(slots_.size()) < count) {
-    slots_.push_back(std::make_unique<Floats>(network_.plan().params));
+    slots_.push_back(std::make_unique<Floats>(slot_floats(network_.plan())));
     slot_data_.push_back(slots_.back()->data());
   }
 }
@@ -136,8 +141,7 @@ void FusedPolicy::learn_sequences(const LearnCall& call, const Objective& object
   if (at_once == 0) return learn_twice(call, objective, network_.work(thread), sums);
   AskedLoss loss{&objective, sums};
   for (int first = 0; first < call.rows.count; first += at_once) {
-    LearnCall some = call;
-    some.rows = some_of(call.rows, first, std::min(at_once, call.rows.count - first));
+    LearnCall some = some_of(call, first, std::min(at_once, call.rows.count - first));
     some.loss = ask;
     some.context = &loss;
     RowNumbers numbers(some.rows.count);
@@ -167,22 +171,57 @@ LossSums FusedPolicy::gradient_of_few(ThreadPool& pool, const LearnCall& call,
   const int some =
       std::clamp(padded((rows + threads - 1) / threads, kLossRows), kLossRows, plan.tile);
   const int tiles = (rows + some - 1) / some;
-  float* work = network_.common_work(tiles);
   std::array<LossSums, kFewRows / kLossRows> sums{};
   GroupLoss loss{&objective, call.rows.sample, sums.data()};
-  pool.for_each(tiles, [&](int, int t) {
-    LearnCall tile = call;
-    tile.rows = some_of(call.rows, t * some, std::min(some, rows - t * some));
-    tile.loss = ask_group;
+  LearnCall all = call;
+  all.begins = true;
+  all.dense = network_.dense_rows(rows);
+  network_.make_work(threads);
+  pool.for_each(tiles, [&](int thread, int t) {
+    LearnCall tile = some_of(all, t * some, std::min(some, rows - t * some));
+    tile.loss = ask_groups;
     tile.context = &loss;
-    network_.kernels().propagate(network_.view(), tile,
-                                 work + static_cast<size_t>(t) * plan.work_floats);
+    network_.kernels().learn(network_.view(), tile, network_.work(thread));
   });
-  const WideTiles all{.work = work, .rows = rows, .some = some, .next = plan.work_floats};
-  pool.for_each(plan.gradient_pieces(), [&](int, int piece) {
-    network_.kernels().collect(network_.view(), call, all, piece);
-  });
+  collect(pool, all);
   return sum_of(sums);
+}
+
+void FusedPolicy::collect(ThreadPool& pool, const LearnCall& call) {
+  pool.for_each(network_.plan().dense_pieces(),
+                [&](int, int piece) { network_.kernels().collect(network_.view(), call, piece); });
+}
+
+// Rounds of rows: in each, shards go through the network and back and add up gradients of the
+// torso in their slots, then those of the other layers are collected.
+LossSums FusedPolicy::gradient_of_torso(ThreadPool& pool, const LearnCall& call,
+                                        const Objective& objective) {
+  const size_t slot = network_.plan().torso_params;
+  const int length = objective.sequence(), sequences = call.rows.count / length;
+  const auto rows = static_cast<size_t>(call.rows.count);
+  const int rounds = std::min(static_cast<int>((rows + kRoundRows - 1) / kRoundRows), sequences);
+  const int most = (sequences + rounds - 1) / rounds;  // of a round
+  const int count =
+      std::min(shard_count(static_cast<size_t>(most * length), kTorsoShardRows, slot), most);
+  network_.make_work(pool.threads());
+  make_slots(count);
+  std::array<LossSums, kMaxShards> sums{};
+  for (int round = 0; round < rounds; ++round) {
+    const Span mine = part_of({0, sequences}, round, rounds);
+    LearnCall some = some_of(call, mine.begin * length, mine.size() * length);
+    some.begins = round == 0;
+    some.dense = network_.dense_rows(most * length);
+    pool.for_each(count, [&](int thread, int s) {
+      const Span own = part_of({0, mine.size()}, s, count);
+      LearnCall shard = some_of(some, own.begin * length, own.size() * length);
+      shard.gradient = slots_[static_cast<size_t>(s)]->data();
+      if (round == 0) std::memset(shard.gradient, 0, slot * sizeof(float));
+      if (own.size() > 0) learn_some(shard, objective, thread, sums[static_cast<size_t>(s)].of);
+    });
+    collect(pool, some);
+  }
+  add_up(pool, std::span(slot_data_).first(static_cast<size_t>(count)), {0, slot});
+  return sum_of(std::span(sums).first(static_cast<size_t>(count)));
 }
 
 // All of a shard's rows, or a piece of them.
@@ -197,7 +236,7 @@ LossSums FusedPolicy::gradient_of_shards(ThreadPool& pool, const LearnCall& call
   const Plan& plan = network_.plan();
   const int length = objective.sequence(), sequences = call.rows.count / length;
   const auto rows = static_cast<size_t>(call.rows.count);
-  const int count = std::min(shard_count(rows, plan.params), sequences);
+  const int count = std::min(shard_count(rows, kShardRows, plan.params), sequences);
   const Shards shards{count, length > 1 ? 1 : piece_count(rows, count, pool.threads(), plan)};
   const bool can_begin = length == 1 && !plan.has_torso();
   network_.make_work(pool.threads());
@@ -255,9 +294,13 @@ LossSums FusedPolicy::gradient(ThreadPool& pool, const Samples& samples,
                        .actor = nets != Nets::kCritic,
                        .critic = nets != Nets::kActor,
                        .gradient = gradient_.data()};
-  const bool few = network_.plan().wide && chosen.size() <= kFewRows && objective.sequence() == 1;
-  if (!few) return gradient_of_shards(pool, call, range, objective);
-  const LossSums sums = gradient_of_few(pool, call, objective);
+  const Plan& plan = network_.plan();
+  const bool few = chosen.size() <= kFewRows && objective.sequence() == 1;
+  if (!plan.collects || !(plan.has_torso() || few)) {
+    return gradient_of_shards(pool, call, range, objective);
+  }
+  const LossSums sums = plan.has_torso() ? gradient_of_torso(pool, call, objective)
+                                         : gradient_of_few(pool, call, objective);
   measure_gradient(pool, range);
   return sums;
 }

@@ -1,9 +1,9 @@
 // The policy on the fused kernels: MLP actor-critics on the CPU.
 //
 // gradient() cuts a minibatch into shards whose number depends on its size and the network's alone,
-// every shard adds up its gradient in a slot of its own, and the slots are summed in a fixed tree;
-// few rows of a wide network are added up in their order. The result is the same for any number of
-// threads.
+// every shard adds up its gradient in a slot of its own, and the slots are summed in a fixed tree.
+// Behind a torso, and of few rows of a wide network, gradients of hidden layers are taken from all
+// rows in their order. The result is the same for any number of threads.
 #pragma once
 
 #include <memory>
@@ -47,6 +47,8 @@ class FusedPolicy final : public Policy {
   Range range_of(Nets nets) const;
   void make_slots(int count);
   LossSums gradient_of_few(ThreadPool& pool, const LearnCall& call, const Objective& objective);
+  LossSums gradient_of_torso(ThreadPool& pool, const LearnCall& call, const Objective& objective);
+  void collect(ThreadPool& pool, const LearnCall& call);
   LossSums gradient_of_shards(ThreadPool& pool, const LearnCall& call, Range range,
                               const Objective& objective);
   void learn_some(const LearnCall& call, const Objective& objective, int thread, double* sums);

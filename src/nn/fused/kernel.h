@@ -52,6 +52,15 @@ struct EvaluateCall {
   float *logprob = nullptr, *entropy = nullptr, *value = nullptr;  // any may be null
 };
 
+// What rows leave for the gradient of hidden layers and heads, which is then taken from all of them
+// at once: matrices of a row each, the first of which holds their inputs. A matrix whose rows begin
+// `place` numbers behind those inputs begins at numbers + capacity * place.
+struct DenseRows {
+  float* numbers = nullptr;  // null: the gradient is added up tile by tile
+  int capacity = 0;          // rows
+  int first = 0;             // the place of the call's first row
+};
+
 struct LearnCall {
   ChosenRows rows;
   bool actor = true, critic = true;  // which of the two are trained
@@ -59,6 +68,7 @@ struct LearnCall {
   void* context = nullptr;
   float* gradient = nullptr;  // added to, ...
   bool begins = false;        // ... but of networks without a torso put in place of what was there
+  DenseRows dense = {};
 };
 
 // Room for rows whose loss is asked at once: work memory of every tile, and numbers of every row.
@@ -66,14 +76,6 @@ struct SequenceRoom {
   float* const* works = nullptr;
   float *logprob = nullptr, *entropy = nullptr, *value = nullptr;
   float *d_logprob = nullptr, *d_entropy = nullptr, *d_value = nullptr;
-};
-
-// Tiles of a wide network's rows: all have `some` rows but the last, and work memory `next` from
-// one to the next.
-struct WideTiles {
-  const float* work = nullptr;
-  int rows = 0, some = 0;
-  size_t next = 0;
 };
 
 struct AdamCall {
@@ -107,11 +109,9 @@ struct Kernels {
   void (*learn)(const Network& network, const LearnCall& call, float* work);
   // The loss is asked once, of all rows.
   void (*learn_together)(const Network& network, const LearnCall& call, const SequenceRoom& room);
-  // Of wide networks, null where there are none: one tile goes through the network and back, and
-  // leaves the gradients of layers in its work memory; from those of all tiles comes a piece of the
-  // gradient, which is put in place of what was there.
-  void (*propagate)(const Network& network, const LearnCall& call, float* work);
-  void (*collect)(const Network& network, const LearnCall& call, const WideTiles& tiles, int piece);
+  // A piece of the gradient of hidden layers and heads, from what the call's rows have left; null
+  // where they cannot.
+  void (*collect)(const Network& network, const LearnCall& call, int piece);
   // target = sum of the slots, in their order, over [begin, end): of a bundle, at most; or of any
   // number, with the sum of squares.
   void (*add_up)(const float* const* slots, int count, size_t begin, size_t end, float* target);

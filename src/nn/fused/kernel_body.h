@@ -13,8 +13,8 @@
 #include "flotilla/nn/fused/body/categorical.h"
 #include "flotilla/nn/fused/body/gaussian.h"
 #include "flotilla/nn/fused/body/act.h"
+#include "flotilla/nn/fused/body/dense.h"
 #include "flotilla/nn/fused/body/learn.h"
-#include "flotilla/nn/fused/body/wide.h"
 #include "flotilla/nn/fused/body/optimise.h"
 // clang-format on
 
@@ -26,8 +26,7 @@ constexpr Kernels kernels_of(const char* name) {
           .evaluate = evaluate<Layers>,
           .learn = learn<Layers>,
           .learn_together = learn_together<Layers>,
-          .propagate = Layers::kMayBeWide ? propagate<Layers> : nullptr,
-          .collect = Layers::kMayBeWide ? collect : nullptr,
+          .collect = Layers::kCollects ? collect : nullptr,
           .add_up = add_up,
           .reduce = reduce,
           .adam = adam,

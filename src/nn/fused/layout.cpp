@@ -8,10 +8,10 @@
 namespace flotilla::fused {
 namespace {
 
+// Of a network without a torso whose minibatches can be learnt from as body/dense.h does.
+constexpr size_t kWideParams = size_t{1} << 16;
 // A tile keeps about this many numbers of its observations for the way back: what is more only
 // leaves the caches.
-// Of a network whose minibatches can be learnt from as body/wide.h does.
-constexpr size_t kWideParams = size_t{1} << 16;
 constexpr size_t kKeptFloats = size_t{1} << 20;
 // Added to rows of many features, which would all begin in the same few lines of a cache.
 constexpr int kSkew = kPad;
@@ -83,6 +83,7 @@ Layout::Layout(const NetworkSpec& spec)
 
   if (spec.sees_images()) add_torso(spec);
   if (spec.torso == Torso::kAttention) add_attention(make_attention(spec.groups, spec.fusion));
+  plan_.torso_params = plan_.params;
   if (spec.shared) {
     add_branch(spec, "trunk", 0, 2);
     plan_.actor_params = plan_.params;
@@ -101,6 +102,7 @@ Layout::Layout(const NetworkSpec& spec)
   plan_.layer_count = static_cast<int>(layers_.size());
   plan_.branch_count = static_cast<int>(branches_.size());
   place_work(spec);
+  place_dense_rows();
 }
 
 size_t Layout::reserve(size_t floats) {
@@ -289,11 +291,6 @@ void Layout::place_work(const NetworkSpec& spec) {
   for (const int width : spec.hidden) widest = std::max(widest, padded(width, pad_));
   plan_.work_x = rows_of(plan_.input_stride);
   for (Layer& layer : layers_) layer.work = rows_of(layer.out);
-  plan_.wide = plan_.params >= kWideParams && spec.torso == Torso::kNone &&
-               spec.precision == Precision::kFp32 && !spec.action.is_box();
-  if (plan_.wide) {
-    for (Layer& layer : layers_) layer.gradient = rows_of(layer.out);
-  }
   plan_.work_d0 = rows_of(widest);
   plan_.work_d1 = rows_of(widest);
   plan_.work_rows = rows_of(spec.outputs());
@@ -301,6 +298,7 @@ void Layout::place_work(const NetworkSpec& spec) {
   plan_.work_dout = rows_of(spec.outputs() + 1);
   plan_.work_mask = rows_of(spec.outputs());
   plan_.work_latent = rows_of(plan_.dims);
+  plan_.work_softmax = rows_of(kSoftmaxKept * plan_.dims);
   if (spec.precision == Precision::kBf16) {
     plan_.work_rounded = rows_of(widest);
     plan_.work_packed = rows_of(widest);
@@ -308,6 +306,27 @@ void Layout::place_work(const NetworkSpec& spec) {
   if (!convs_.empty()) place_torso_work(at);
   if (!token_layers_.empty()) place_token_work(make_attention(spec.groups, spec.fusion), at);
   plan_.work_floats = at;
+}
+
+void Layout::place_dense_rows() {
+  plan_.collects = (plan_.has_torso() || plan_.params >= kWideParams) &&
+                   spec_.precision == Precision::kFp32 && !spec_.action.is_box();
+  size_t at = index(plan_.input_stride);
+  for (const Branch& branch : branches_) {
+    size_t in = 0;
+    for (int l = branch.first_layer; l < branch.first_layer + branch.layers; ++l) {
+      Layer& layer = layers_[index(l)];
+      layer.dense_in = in;
+      layer.dense_d = take(at, index(layer.out));
+      in = take(at, index(layer.out));
+    }
+    for (int h = branch.first_head; h < branch.first_head + branch.heads; ++h) {
+      heads_[index(h)].dense_in = in;
+    }
+  }
+  plan_.dense_outputs = padded(plan_.outputs + 1);
+  plan_.dense_dout = take(at, index(plan_.dense_outputs));
+  plan_.dense_floats = at;
 }
 
 void Layout::place_torso_work(size_t& at) {

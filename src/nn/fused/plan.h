@@ -15,13 +15,15 @@
 
 namespace flotilla::fused {
 
-constexpr int kPad = 16;         // widths are multiples of this, the widest vector
-constexpr int kBf16Pad = 32;     // with bf16: of this, the inputs of a tile
-constexpr int kTile = 64;        // rows that go through the network together, at most
-constexpr int kMostTokens = 64;  // of a kind in an observation
-constexpr int kSmallHead = 8;    // up to this many outputs, a head is a few dot products
-constexpr int kLossRows = 16;    // whose loss is asked together in wide networks
-constexpr int kPieceRows = 32;   // of a wide network's matrix, whose gradient is found together
+constexpr int kPad = 16;             // widths are multiples of this, the widest vector
+constexpr int kBf16Pad = 32;         // with bf16: of this, the inputs of a tile
+constexpr int kSoftmaxKept = 5;      // numbers of a row and a dimension, see body/categorical.h
+constexpr int kTile = 64;            // rows that go through the network together, at most
+constexpr int kMostTokens = 64;      // of a kind in an observation
+constexpr int kSmallHead = 8;        // up to this many outputs, a head is a few dot products
+constexpr int kLossRows = 16;        // whose loss is asked together where minibatches are small
+constexpr int kDerivedColumns = 64;  // of a matrix that is put in another order, by one thread
+constexpr int kPieceRows = 32;       // of a matrix whose gradient is collected, by one thread
 // Neighbouring shards that are summed by whoever finishes the last of them, while their gradients
 // are in that core's cache; only the sums of bundles travel between cores. Where there is only one
 // bundle, all threads sum its shards.
@@ -98,15 +100,19 @@ struct Layer {
   size_t packed = 0;      // in the derived array: what forward reads in place of `weight`
   size_t transposed = 0;  // there too; unused where nothing learns from the gradient of inputs
   size_t work = 0;        // of the activations, in a thread's work memory
-  size_t gradient = 0;    // of wide networks: theirs, likewise
+  size_t dense_in = 0, dense_d = 0;  // of what it reads and of its gradient, see DenseRows
 
   int pieces() const { return (in + kPieceRows - 1) / kPieceRows; }
+  int derived_parts() const {
+    return ((in > out ? in : out) + kDerivedColumns - 1) / kDerivedColumns;
+  }
 };
 
 struct Head {
   int in = 0, out = 0;  // in padded, out as it is
   size_t weight = 0, bias = 0;
-  size_t columns = 0;  // in the derived array: [in][padded out], where out > kSmallHead
+  size_t columns = 0;   // in the derived array: [in][padded out], where out > kSmallHead
+  size_t dense_in = 0;  // see DenseRows
   int first_output = 0;
 };
 
@@ -125,7 +131,7 @@ struct Plan {
   int tile = kTile;      // rows that go through the network together; with a torso maybe fewer
   bool bytes = false;    // observations are uint8
   bool relu = false;
-  bool wide = false;  // it can learn as body/wide.h does
+  bool collects = false;  // it can learn as body/dense.h does
   bool normalise = false;
   float obs_clip = 0;
 
@@ -153,20 +159,29 @@ struct Plan {
   size_t log_std = 0;
 
   bool has_torso() const { return conv_count + token_layer_count > 0; }
-  // Of the derived array, which can be made at the same time: layers, convolutions, token layers
-  // and heads, in this order.
-  int derived_pieces() const { return layer_count + conv_count + token_layer_count + 2; }
-  // Of a wide network's gradient: rows of its matrices, and heads.
-  int gradient_pieces() const {
+  // Of the derived array, which can be made at the same time: parts of layers, convolutions, token
+  // layers and heads, in this order.
+  int derived_pieces() const {
+    int pieces = conv_count + token_layer_count + 2;
+    for (int l = 0; l < layer_count; ++l) pieces += layers[l].derived_parts();
+    return pieces;
+  }
+  // Of the gradient of hidden layers and heads: rows of their matrices, and heads.
+  int dense_pieces() const {
     int pieces = 2;
     for (int l = 0; l < layer_count; ++l) pieces += layers[l].pieces();
     return pieces;
   }
 
   size_t params = 0, actor_params = 0, derived = 0;
+  size_t torso_params = 0;  // the first of them
+  // What a row leaves, see DenseRows, and in it the gradients of all outputs.
+  size_t dense_floats = 0, dense_dout = 0;
+  int dense_outputs = 0;  // padded
   // Offsets in work memory, in floats; work_floats: all of it.
   size_t work_x = 0, work_d0 = 0, work_d1 = 0, work_rows = 0, work_out = 0, work_dout = 0,
-         work_mask = 0, work_latent = 0, work_rounded = 0, work_packed = 0, work_floats = 0;
+         work_mask = 0, work_latent = 0, work_softmax = 0, work_rounded = 0, work_packed = 0,
+         work_floats = 0;
   // Of a torso: gradients of features, and of convolutions addresses of observations, what is kept;
   // and for one observation at a time the picture, sums of blocks, those before a pool, and
   // gradients.

@@ -35,6 +35,17 @@ inline void ask(void* context, const LossRows& rows) {
   loss.objective->differentiate(rows_of(rows), loss.sums);
 }
 
+inline LossRows some_of(const LossRows& rows, int first, int count) {
+  return {count,
+          rows.sample + first,
+          rows.logprob + first,
+          rows.entropy + first,
+          rows.value + first,
+          rows.d_logprob + first,
+          rows.d_entropy + first,
+          rows.d_value + first};
+}
+
 // The loss of kLossRows at a time, with sums of their own.
 struct GroupLoss {
   const Objective* objective;
@@ -42,16 +53,26 @@ struct GroupLoss {
   LossSums* sums;        // by group
 };
 
-inline void ask_group(void* context, const LossRows& rows) {
+inline void ask_groups(void* context, const LossRows& rows) {
   const auto& loss = *static_cast<const GroupLoss*>(context);
-  const auto group = static_cast<size_t>(rows.sample - loss.first) / kLossRows;
-  loss.objective->differentiate(rows_of(rows), loss.sums[group].of);
+  auto group = static_cast<size_t>(rows.sample - loss.first) / kLossRows;
+  for (int first = 0; first < rows.count; first += kLossRows, ++group) {
+    const LossRows some = some_of(rows, first, std::min(kLossRows, rows.count - first));
+    loss.objective->differentiate(rows_of(some), loss.sums[group].of);
+  }
 }
 
 inline ChosenRows some_of(const ChosenRows& rows, int first, int count) {
   ChosenRows part = rows;
   part.sample += first;
   part.count = count;
+  return part;
+}
+
+inline LearnCall some_of(const LearnCall& call, int first, int count) {
+  LearnCall part = call;
+  part.rows = some_of(call.rows, first, count);
+  part.dense.first += first;
   return part;
 }
 

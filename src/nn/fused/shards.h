@@ -15,6 +15,9 @@ namespace flotilla::fused {
 // slower than others to leave some of its own to them, and few enough to be summed quickly.
 constexpr size_t kShardRows = 64;
 constexpr int kMaxShards = 64;
+// Where gradients of hidden layers are collected, a shard is small, for a row takes long; and what
+// so many rows leave is kept at once.
+constexpr size_t kTorsoShardRows = 32, kRoundRows = 2048;
 // Numbers in the gradients of all shards, at most; but so many shards are always allowed.
 constexpr size_t kSlotFloats = size_t{1} << 23;
 constexpr size_t kFewShards = 8;
@@ -26,9 +29,10 @@ constexpr int kManyShards = 8, kMostPieces = 4;
 // Gradients of a bundle, in floats, that a core's own cache holds while its pieces take turns.
 constexpr size_t kTurnFloats = size_t{1} << 17;
 
-inline int shard_count(size_t rows, size_t params) {
-  const size_t most = std::clamp<size_t>(kSlotFloats / params, kFewShards, kMaxShards);
-  return static_cast<int>(std::clamp<size_t>((rows + kShardRows / 2) / kShardRows, 1, most));
+// slot: numbers in the gradient of a shard.
+inline int shard_count(size_t rows, size_t shard_rows, size_t slot) {
+  const size_t most = std::clamp<size_t>(kSlotFloats / slot, kFewShards, kMaxShards);
+  return static_cast<int>(std::clamp<size_t>((rows + shard_rows / 2) / shard_rows, 1, most));
 }
 
 // Of a shard, each of at least one tile.

@@ -11,12 +11,15 @@ struct Packed {
     return columns - first < kWidest ? columns - first : kWidest;
   }
 
-  // Of [depth][columns], where rows lie `row` apart.
+  // Of [depth][columns], where rows lie `row` apart. All functions take columns from a first one
+  // on, which begins a strip, so that several threads can pack a matrix.
   static void pack(const float* from, long depth, int columns, float* to) {
     pack(from, columns, depth, columns, to);
   }
-  static void pack(const float* from, long row, long depth, int columns, float* to) {
-    for (int first = 0; first < columns; first += kWidest) {
+  static void pack(const float* from, long row, long depth, int columns, float* to,
+                   int first_column = 0) {
+    to += first_column * depth;
+    for (int first = first_column; first < columns; first += kWidest) {
       const int wide = width(columns, first);
       for (long k = 0; k < depth; ++k) {
         for (int i = 0; i < wide; i += kLanes) store(to + i, load(from + k * row + first + i));
@@ -26,8 +29,10 @@ struct Packed {
   }
 
   // Of its transpose, [columns][depth]. REQUIRES: whole vectors of either.
-  static void pack_transposed(const float* from, int columns, long depth, float* to) {
-    for (int first = 0; first < columns; first += kWidest) {
+  static void pack_transposed(const float* from, int columns, long depth, float* to,
+                              int first_column = 0) {
+    to += first_column * depth;
+    for (int first = first_column; first < columns; first += kWidest) {
       const int wide = width(columns, first);
       for (long k = 0; k < depth; k += kLanes) {
         for (int i = 0; i < wide; i += kLanes) {

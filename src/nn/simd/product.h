@@ -36,14 +36,6 @@ struct Right {
   long input;  // stride
 };
 
-// The inputs in pieces of `some`, those of either factor `next` from one to the next.
-struct LeftPieces {
-  const float* data;
-  long row, input;  // strides
-  int some;
-  long next;
-};
-
 // Left factors in a picture: row r begins at at[r], and its inputs are `runs` times `run` numbers,
 // `step` from one to the next and `next` from one run to the next.
 struct Windows {
@@ -83,17 +75,6 @@ FLOTILLA_INLINE void add_inputs(V (&sum)[kRows][kVectors], long row, int depth, 
   for (int k = 0; k < depth; ++k) {
     add_products(sum, right.data + k * right.input,
                  [&](int r) FLOTILLA_INLINE_LAMBDA { return a[r * left.row + k * left.input]; });
-  }
-}
-
-template <int kRows, int kVectors>
-FLOTILLA_INLINE void add_inputs(V (&sum)[kRows][kVectors], long row, int depth, LeftPieces left,
-                                Right right) {
-  for (; depth > 0; depth -= left.some) {
-    add_inputs(sum, row, depth < left.some ? depth : left.some,
-               Left{left.data, left.row, left.input}, right);
-    left.data += left.next;
-    right.data += left.next;
   }
 }
 

@@ -6,9 +6,11 @@ void put_rows(Tile& tile, const std::byte* obs, const uint8_t* mask, int first, 
   const size_t bytes = obs_bytes(tile.plan);
   for (int r = 0; r < rows; ++r) {
     put_obs(tile, r, obs + static_cast<size_t>(first + r) * bytes);
-    if (mask != nullptr)
-      put_mask(tile, r,
-               mask + static_cast<size_t>(first + r) * static_cast<size_t>(tile.plan.outputs));
+  }
+  if (mask != nullptr) {
+    put_masks(tile, rows, [&](int r) {
+      return mask + static_cast<size_t>(first + r) * static_cast<size_t>(tile.plan.outputs);
+    });
   }
   set_rows(tile, rows);
 }

@@ -5,7 +5,7 @@
 
 constexpr float kNever = -1e30f;  // logit of a choice that is not open
 
-// Of one dimension, for one vector of rows. `p` holds the exponentials, by choice.
+// Of one dimension, for one vector of rows. The exponentials of choice o are at p + o * p_row.
 struct Softmax {
   V top, sum, log_sum, open;  // open: number of open choices
 };
@@ -15,8 +15,8 @@ FLOTILLA_INLINE V masked_logit(const float* logit, const float* mask, long at) {
                          : (load(mask + at) > 0.5f ? load(logit + at) : splat(kNever));
 }
 
-FLOTILLA_INLINE Softmax softmax(const float* logit, const float* mask, int choices, int r,
-                                float* p) {
+FLOTILLA_INLINE Softmax softmax(const float* logit, const float* mask, int choices, int r, float* p,
+                                long p_row) {
   Softmax s;
   s.top = splat(kNever);
   for (int o = 0; o < choices; ++o) s.top = max(s.top, masked_logit(logit, mask, o * kTile + r));
@@ -25,7 +25,7 @@ FLOTILLA_INLINE Softmax softmax(const float* logit, const float* mask, int choic
     const long at = o * kTile + r;
     V e = exp(load(logit + at) - s.top);
     if (mask != nullptr) e = e * load(mask + at);
-    store(p + o * kLanes, e);
+    store(p + o * p_row, e);
     s.sum = s.sum + e;
     s.open = s.open + (mask == nullptr ? splat(1) : load(mask + at));
   }
@@ -89,7 +89,7 @@ void categorical_act(const Tile& tile, const ActCall& call, const float* uniform
     const float* mask = masked ? tile.mask() : nullptr;
     for (int d = 0; d < plan.dims; ++d) {
       const int choices = plan.choices[d];
-      const Softmax s = softmax(logit, mask, choices, r, p);
+      const Softmax s = softmax(logit, mask, choices, r, p, kLanes);
       const V chosen =
           choose(s, p, mask, choices, r, call.epsilon, call.greedy, load(uniform + d * kTile + r));
       store(choice + d * kTile + r, chosen);
@@ -102,48 +102,69 @@ void categorical_act(const Tile& tile, const ActCall& call, const float* uniform
   }
 }
 
-// Log-probability and entropy of the choices in latent(); or, given the derivatives by them, those
-// of the logits.
-void categorical_learn(const Tile& tile, bool masked, float epsilon, float* logprob, float* entropy,
-                       const float* d_logprob, const float* d_entropy) {
-  const Plan& plan = tile.plan;
-  alignas(64) float p[256 * kLanes];
+// Calls each(d, first, choices) for every dimension, whose logits, masks and derivatives are at
+// first of those of all dimensions.
+template <class Each>
+FLOTILLA_INLINE void for_each_dimension(const Plan& plan, Each each) {
+  long first = 0;
+  for (int d = 0; d < plan.dims; ++d) {
+    each(d, first, plan.choices[d]);
+    first += static_cast<long>(plan.choices[d]) * kTile;
+  }
+}
+
+// Log-probability and entropy of the choices in latent(). Keeps what their derivatives need: the
+// exponentials in dout(0), and vectors of numbers in kept_softmax().
+void categorical_see(const Tile& tile, bool masked, float epsilon, float* logprob, float* entropy) {
   for (int r = 0; r < tile.padded_rows; r += kLanes) {
     V total = V{}, total_entropy = V{};
-    const float* logit = tile.out(0);
-    float* d_logit = tile.dout(0);
-    const float* mask = masked ? tile.mask() : nullptr;
-    for (int d = 0; d < plan.dims; ++d) {
-      const int choices = plan.choices[d];
-      const Softmax s = softmax(logit, mask, choices, r, p);
+    for_each_dimension(tile.plan, [&](int d, long first, int choices) FLOTILLA_INLINE_LAMBDA {
+      const float* logit = tile.out(0) + first;
+      const float* mask = masked ? tile.mask() + first : nullptr;
+      float* p = tile.dout(0) + first + r;
+      const Softmax s = softmax(logit, mask, choices, r, p, kTile);
       const V chosen = load(tile.latent() + d * kTile + r);
       V factor;
       total = total + mixed_logprob(s, logit_of(logit, choices, r, chosen), epsilon, factor);
       const V inverse = 1.0f / s.sum;
       V mean = V{};  // of logit - top
       for (int o = 0; o < choices; ++o) {
-        mean = fma(load(p + o * kLanes) * inverse, masked_logit(logit, mask, o * kTile + r) - s.top,
+        mean = fma(load(p + o * kTile) * inverse, masked_logit(logit, mask, o * kTile + r) - s.top,
                    mean);
       }
       const V h = s.log_sum - mean;
       total_entropy = total_entropy + h;
-      if (d_logprob != nullptr) {
-        const V by_logprob = load(d_logprob + r) * factor, by_entropy = load(d_entropy + r);
-        for (int o = 0; o < choices; ++o) {
-          const long at = o * kTile + r;
-          const V q = load(p + o * kLanes) * inverse;
-          const V taken = chosen == splat(static_cast<float>(o)) ? splat(1) : V{};
-          const V log_q = masked_logit(logit, mask, at) - s.top - s.log_sum;
-          store(d_logit + at, fma(by_logprob, taken - q, -(by_entropy * q * (log_q + h))));
-        }
-        d_logit += choices * kTile;
+      float* kept = tile.kept_softmax(d) + r;
+      store(kept, s.top);
+      store(kept + kTile, s.log_sum);
+      store(kept + 2 * kTile, inverse);
+      store(kept + 3 * kTile, factor);
+      store(kept + 4 * kTile, h);
+    });
+    store(logprob + r, total);
+    store(entropy + r, total_entropy);
+  }
+}
+
+// Derivatives by the logits. REQUIRES: categorical_see() of the tile.
+void categorical_learn(const Tile& tile, bool masked, const float* d_logprob,
+                       const float* d_entropy) {
+  for (int r = 0; r < tile.padded_rows; r += kLanes) {
+    for_each_dimension(tile.plan, [&](int d, long first, int choices) FLOTILLA_INLINE_LAMBDA {
+      const float* logit = tile.out(0) + first;
+      const float* mask = masked ? tile.mask() + first : nullptr;
+      const float* kept = tile.kept_softmax(d) + r;
+      const V top = load(kept), log_sum = load(kept + kTile), inverse = load(kept + 2 * kTile);
+      const V factor = load(kept + 3 * kTile), h = load(kept + 4 * kTile);
+      const V chosen = load(tile.latent() + d * kTile + r);
+      const V by_logprob = load(d_logprob + r) * factor, by_entropy = load(d_entropy + r);
+      float* d_logit = tile.dout(0) + first + r;
+      for (int o = 0; o < choices; ++o) {
+        const V q = load(d_logit + o * kTile) * inverse;
+        const V taken = chosen == splat(static_cast<float>(o)) ? splat(1) : V{};
+        const V log_q = masked_logit(logit, mask, o * kTile + r) - top - log_sum;
+        store(d_logit + o * kTile, fma(by_logprob, taken - q, -(by_entropy * q * (log_q + h))));
       }
-      logit += choices * kTile;
-      if (masked) mask += choices * kTile;
-    }
-    if (d_logprob == nullptr) {
-      store(logprob + r, total);
-      store(entropy + r, total_entropy);
-    }
+    });
   }
 }

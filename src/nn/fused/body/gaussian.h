@@ -41,8 +41,7 @@ void gaussian_act(const Tile& tile, const ActCall& call, const float* normal, fl
   }
 }
 
-void gaussian_learn(const Tile& tile, float* logprob, float* entropy, const float* d_logprob,
-                    const float* d_entropy, float* d_log_std) {
+void gaussian_see(const Tile& tile, float* logprob, float* entropy) {
   const Plan& plan = tile.plan;
   const float* log_std = tile.net.params + plan.log_std;
   float constant = 0;
@@ -51,19 +50,27 @@ void gaussian_learn(const Tile& tile, float* logprob, float* entropy, const floa
     V total = V{};
     for (int d = 0; d < plan.dims; ++d) {
       const long at = d * kTile + r;
+      total = total +
+              gaussian_logprob(plan, log_std, d, load(tile.out(0) + at), load(tile.latent() + at));
+    }
+    store(logprob + r, total);
+    store(entropy + r, splat(constant));
+  }
+}
+
+void gaussian_learn(const Tile& tile, const float* d_logprob, const float* d_entropy,
+                    float* d_log_std) {
+  const Plan& plan = tile.plan;
+  const float* log_std = tile.net.params + plan.log_std;
+  for (int r = 0; r < tile.padded_rows; r += kLanes) {
+    for (int d = 0; d < plan.dims; ++d) {
+      const long at = d * kTile + r;
       const V mean = load(tile.out(0) + at), sample = load(tile.latent() + at);
-      if (d_logprob == nullptr) {
-        total = total + gaussian_logprob(plan, log_std, d, mean, sample);
-        continue;
-      }
       const V inverse = exp(splat(-log_std[d]));
       const V z = (sample - mean) * inverse, by_logprob = load(d_logprob + r);
       store(tile.dout(0) + at, by_logprob * z * inverse);
       const V by_log_std = fma(by_logprob, fma(z, z, splat(-1)), load(d_entropy + r));
       for (int lane = 0; lane < kLanes; ++lane) d_log_std[d] += by_log_std[lane];
     }
-    if (d_logprob != nullptr) continue;
-    store(logprob + r, total);
-    store(entropy + r, splat(constant));
   }
 }

@@ -72,7 +72,8 @@ struct Bf16Convolutions;
 struct Fp32Layers {
   typedef Packed<kPad> Matrix;
   typedef Fp32Convolutions Convolutions;
-  static constexpr bool kMayBeWide = true;
+  static constexpr bool kCollects = true;  // as dense.h
+  static constexpr int kRowUnit = 1;       // rows come in multiples of this
 
   static FLOTILLA_INLINE void begin() {}
   static FLOTILLA_INLINE void end() {}
@@ -108,11 +109,17 @@ struct Fp32Layers {
     add_product(layer.in, layer.out, rows, Left{x, 1, x_row}, {d, layer.out}, gradient, begins);
   }
 
-  static void derive(const Layer& layer, bool backwards, const float* params, float* derived) {
+  // Of either matrix the columns of a part, see Layer::derived_parts().
+  static void derive(const Layer& layer, int part, bool backwards, const float* params,
+                     float* derived) {
+    static_assert(kDerivedColumns % Matrix::kWidest == 0);
     const float* weight = params + layer.weight;
-    Matrix::pack(weight, layer.in, layer.out, derived + layer.packed);
+    const int first = part * kDerivedColumns, end = first + kDerivedColumns;
+    Matrix::pack(weight, layer.out, layer.in, end < layer.out ? end : layer.out,
+                 derived + layer.packed, first);
     if (!backwards) return;
-    Matrix::pack_transposed(weight, layer.in, layer.out, derived + layer.transposed);
+    Matrix::pack_transposed(weight, end < layer.in ? end : layer.in, layer.out,
+                            derived + layer.transposed, first);
   }
 };
 
@@ -157,7 +164,8 @@ struct Bf16Layers : LeftFactors<Products> {
   using typename LeftFactors<Products>::In;
   using LeftFactors<Products>::rounded, LeftFactors<Products>::turned;
   typedef Bf16Convolutions<Products> Convolutions;
-  static constexpr bool kMayBeWide = false;
+  static constexpr bool kCollects = false;
+  static constexpr int kRowUnit = kLanes;
   static_assert(kTile % kBf16Pad == 0 && kBf16Pad % Products::kInputUnit == 0 &&
                 kBf16Pad % Products::kOutputUnit == 0 && kLanes % Products::kRowsAtOnce == 0);
 
@@ -198,7 +206,9 @@ struct Bf16Layers : LeftFactors<Products> {
                        from_unless(begins, gradient, layer.out), into(gradient, layer.out));
   }
 
-  static void derive(const Layer& layer, bool backwards, const float* params, float* derived) {
+  static void derive(const Layer& layer, int part, bool backwards, const float* params,
+                     float* derived) {
+    if (part > 0) return;  // the first is all of them
     const float* weight = params + layer.weight;
     Products::pack_rows(weight, layer.in, layer.in, layer.out, derived + layer.packed);
     if (backwards) Products::pack(weight, layer.in, layer.out, derived + layer.transposed);

@@ -2,17 +2,41 @@
 // Part of kernel_body.h.
 #pragma once
 
-// Puts rows from `first` on into the tile, as many as there are.
+FLOTILLA_INLINE const std::byte* latent_of(const Plan& plan, const ChosenRows& call,
+                                           size_t sample) {
+  return call.latent + sample * static_cast<size_t>(plan.dims) * 4;
+}
+
+// Has the rows of the tile from `first` on brought nearer. They lie anywhere in a rollout, which
+// no near cache holds, in an order that no CPU foresees. (Not inlined, g++ takes it for a function
+// without effect and drops its calls.)
+FLOTILLA_INLINE void prefetch(const Tile& tile, const ChosenRows& call, int first) {
+  const Plan& plan = tile.plan;
+  const auto bring = [](const void* from, size_t bytes) FLOTILLA_INLINE_LAMBDA {
+    const auto* at = static_cast<const std::byte*>(from);
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 0, 2);
+  };
+  const size_t bytes = plan.conv_count > 0 ? 0 : obs_bytes(plan);
+  const auto outputs = static_cast<size_t>(plan.outputs), dims = static_cast<size_t>(plan.dims);
+  const int rows = rows_from(tile, first, call.count);
+  for (int r = 0; r < rows; ++r) {
+    const auto sample = static_cast<size_t>(call.sample[first + r]);
+    bring(call.obs + sample * bytes, bytes);
+    if (call.mask != nullptr) bring(call.mask + sample * outputs, outputs);
+    bring(latent_of(plan, call, sample), dims * 4);
+  }
+}
+
+// Puts rows from `first` on into the tile, as many as there are, and asks for those of the next.
 void gather(Tile& tile, const ChosenRows& call, int first) {
   const int rows = rows_from(tile, first, call.count);
   const Plan& plan = tile.plan;
   const size_t bytes = obs_bytes(plan);
+  const auto sample_of = [&](int r) { return static_cast<size_t>(call.sample[first + r]); };
+  if (first == 0) prefetch(tile, call, first);
   for (int r = 0; r < rows; ++r) {
-    const auto sample = static_cast<size_t>(call.sample[first + r]);
-    put_obs(tile, r, call.obs + sample * bytes);
-    if (call.mask != nullptr)
-      put_mask(tile, r, call.mask + sample * static_cast<size_t>(plan.outputs));
-    const std::byte* from = call.latent + sample * static_cast<size_t>(plan.dims) * 4;
+    put_obs(tile, r, call.obs + sample_of(r) * bytes);
+    const std::byte* from = latent_of(plan, call, sample_of(r));
     for (int d = 0; d < plan.dims; ++d) {
       float* to = tile.latent() + d * kTile + r;
       if (plan.distribution == Distribution::kGaussian) {
@@ -22,6 +46,11 @@ void gather(Tile& tile, const ChosenRows& call, int first) {
       }
     }
   }
+  if (call.mask != nullptr) {
+    put_masks(tile, rows,
+              [&](int r) { return call.mask + sample_of(r) * static_cast<size_t>(plan.outputs); });
+  }
+  prefetch(tile, call, first + rows);
   set_rows(tile, rows);
   for (int r = rows; r < tile.padded_rows; ++r) {
     for (int d = 0; d < plan.dims; ++d) tile.latent()[d * kTile + r] = 0;
@@ -34,16 +63,12 @@ struct TileLoss {
   alignas(64) float d_logprob[kTile] = {}, d_entropy[kTile] = {};
 };
 
-void heads(const Tile& tile, const LearnCall& call, TileLoss& loss, const float* by_logprob,
-           const float* by_entropy) {
-  if (!call.actor) return;
-  const ChosenRows& chosen = call.rows;
+// Log-probability and entropy of the actions in the tile.
+void see_heads(const Tile& tile, const ChosenRows& rows, float* logprob, float* entropy) {
   if (tile.plan.distribution == Distribution::kGaussian) {
-    gaussian_learn(tile, loss.logprob, loss.entropy, by_logprob, by_entropy,
-                   call.gradient + tile.plan.log_std);
+    gaussian_see(tile, logprob, entropy);
   } else {
-    categorical_learn(tile, chosen.mask != nullptr, chosen.epsilon, loss.logprob, loss.entropy,
-                      by_logprob, by_entropy);
+    categorical_see(tile, rows.mask != nullptr, rows.epsilon, logprob, entropy);
   }
 }
 
@@ -52,7 +77,7 @@ template <class Layers>
 void see_tile(Tile& tile, const LearnCall& call, int first, TileLoss& loss) {
   gather(tile, call.rows, first);
   forward<Layers>(tile, call.actor, call.critic);
-  heads(tile, call, loss, nullptr, nullptr);
+  if (call.actor) see_heads(tile, call.rows, loss.logprob, loss.entropy);
 }
 
 // What the loss says to the outputs of heads: of values it is in tile.dout(1).
@@ -61,17 +86,30 @@ void take_loss(const Tile& tile, const LearnCall& call, TileLoss& loss) {
   for (int r = tile.rows; r < tile.padded_rows; ++r) {
     loss.d_logprob[r] = loss.d_entropy[r] = d_value[r] = 0;
   }
-  heads(tile, call, loss, loss.d_logprob, loss.d_entropy);
+  if (!call.actor) return;
+  if (tile.plan.distribution == Distribution::kGaussian) {
+    gaussian_learn(tile, loss.d_logprob, loss.d_entropy, call.gradient + tile.plan.log_std);
+  } else {
+    categorical_learn(tile, call.rows.mask != nullptr, loss.d_logprob, loss.d_entropy);
+  }
 }
 
-bool is_trained(const Branch& branch, const LearnCall& call) {
-  return branch.first_head == 0 ? call.actor : call.critic;
+template <class Layers, bool kRelu>
+void learn_branch(const Tile& tile, const Branch& branch, const LearnCall& call,
+                  const DenseRows& dense, bool begins) {
+  if constexpr (Layers::kCollects) {
+    if (dense.numbers != nullptr) return branch_leave<Layers, kRelu>(tile, branch, dense);
+  }
+  branch_backward<Layers, kRelu>(tile, branch, call.gradient, begins);
 }
 
-// Backwards from what the loss says.
+// Backwards from what the loss says of the call's rows from `first` on.
 template <class Layers>
-void learn_tile(Tile& tile, const LearnCall& call, TileLoss& loss, bool begins) {
+void learn_tile(Tile& tile, const LearnCall& call, int first, TileLoss& loss) {
   const Plan& plan = tile.plan;
+  const bool begins = call.begins && first == 0;
+  DenseRows dense = call.dense;
+  dense.first += first;
   if (begins && call.actor && plan.distribution == Distribution::kGaussian) {
     clear(call.gradient + plan.log_std, plan.dims);
   }
@@ -80,13 +118,14 @@ void learn_tile(Tile& tile, const LearnCall& call, TileLoss& loss, bool begins) 
     __builtin_memset(tile.work + plan.work_dx, 0,
                      static_cast<size_t>(tile.padded_rows * plan.input_stride) * sizeof(float));
   }
+  if (dense.numbers != nullptr) leave(dense, 0, plan.input_stride, tile.x(), tile.rows);
   for (int b = 0; b < plan.branch_count; ++b) {
     const Branch& branch = plan.branches[b];
     if (!is_trained(branch, call)) continue;
     if (plan.relu) {
-      branch_backward<Layers, true>(tile, branch, call.gradient, begins);
+      learn_branch<Layers, true>(tile, branch, call, dense, begins);
     } else {
-      branch_backward<Layers, false>(tile, branch, call.gradient, begins);
+      learn_branch<Layers, false>(tile, branch, call, dense, begins);
     }
   }
   if (plan.conv_count > 0) Torso<typename Layers::Convolutions>::backward(tile, call.gradient);
@@ -108,7 +147,7 @@ void learn(const Network& network, const LearnCall& call, float* work) {
     call.loss(call.context,
               {tile.rows, call.rows.sample + first, loss.logprob, loss.entropy,
                call.critic ? tile.out(1) : nothing, loss.d_logprob, loss.d_entropy, tile.dout(1)});
-    learn_tile<Layers>(tile, call, loss, call.begins && first == 0);
+    learn_tile<Layers>(tile, call, first, loss);
   }
   Layers::end();
 }
@@ -142,7 +181,7 @@ void learn_together(const Network& network, const LearnCall& call, const Sequenc
     copy(room.d_logprob + first, tile.rows, loss.d_logprob);
     copy(room.d_entropy + first, tile.rows, loss.d_entropy);
     copy(room.d_value + first, tile.rows, tile.dout(1));
-    learn_tile<Layers>(tile, call, loss, false);
+    learn_tile<Layers>(tile, call, first, loss);
   });
   Layers::end();
 }
@@ -155,12 +194,7 @@ void evaluate(const Network& network, const EvaluateCall& call, float* work) {
   for (int first = 0; first < call.rows.count; first += tile.plan.tile) {
     gather(tile, call.rows, first);
     forward<Layers>(tile, true, true);
-    if (network.plan->distribution == Distribution::kGaussian) {
-      gaussian_learn(tile, logprob, entropy, nullptr, nullptr, nullptr);
-    } else {
-      categorical_learn(tile, call.rows.mask != nullptr, call.rows.epsilon, logprob, entropy,
-                        nullptr, nullptr);
-    }
+    see_heads(tile, call.rows, logprob, entropy);
     for (int r = 0; r < tile.rows; ++r) {
       if (call.logprob != nullptr) call.logprob[first + r] = logprob[r];
       if (call.entropy != nullptr) call.entropy[first + r] = entropy[r];

@@ -88,10 +88,13 @@ bool is_lowest(const Plan& plan, int layer) {
 
 template <class Layers>
 void derive(const Plan& plan, int piece, const float* params, float* derived) {
-  if (piece < plan.layer_count) {
-    return Layers::derive(plan.layers[piece], !is_lowest(plan, piece), params, derived);
+  for (int l = 0; l < plan.layer_count; ++l) {
+    const int parts = plan.layers[l].derived_parts();
+    if (piece < parts) {
+      return Layers::derive(plan.layers[l], piece, !is_lowest(plan, l), params, derived);
+    }
+    piece -= parts;
   }
-  piece -= plan.layer_count;
   if (piece < plan.conv_count) {
     return Layers::Convolutions::derive(plan.convs[piece], piece > 0, params, derived);
   }

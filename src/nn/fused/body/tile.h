@@ -27,8 +27,13 @@ void large_head_forward(const Head& head, const float* params, const float* deri
   const long width = padded(head.out);
   product<kPad>(rows, static_cast<int>(width), head.in, Left{h, h_row, 1},
                 {derived + head.columns, width}, FromBias{params + head.bias}, into(by_row, width));
-  for (int o = 0; o < head.out; ++o) {
-    for (int r = 0; r < rows; ++r) out[o * kTile + r] = by_row[r * width + o];
+  for (int o = 0; o < head.out; o += kLanes) {
+    for (int r = 0; r < rows; r += kLanes) {
+      V t[kLanes];
+      for (int i = 0; i < kLanes; ++i) t[i] = load(by_row + (r + i) * width + o);
+      transpose(t);
+      for (int i = 0; i < kLanes && o + i < head.out; ++i) store(out + (o + i) * kTile + r, t[i]);
+    }
   }
 }
 
@@ -38,7 +43,7 @@ struct Tile {
   float* work;
   int rows = 0;         // that are filled
   int padded_rows = 0;  // whole vectors of them; the rest is zero
-  bool keeps = false;   // what the way back through a torso needs
+  bool keeps = false;   // what the way back needs
 
   float* x() const { return work + plan.work_x; }
   float* out(int head) const {
@@ -49,6 +54,10 @@ struct Tile {
   }
   float* mask() const { return work + plan.work_mask; }
   float* latent() const { return work + plan.work_latent; }
+  // Vectors of what is kept of the softmax of dimension d, kSoftmaxKept of them.
+  float* kept_softmax(int d) const {
+    return work + plan.work_softmax + static_cast<long>(d) * kSoftmaxKept * kTile;
+  }
 
   float* features(int row) const { return x() + static_cast<long>(row) * plan.input_stride; }
   // With convolutions: the observations, and what is kept of them.
@@ -116,9 +125,24 @@ int rows_from(const Tile& tile, int first, int count) {
   return count - first < tile.plan.tile ? count - first : tile.plan.tile;
 }
 
-void put_mask(const Tile& tile, int row, const uint8_t* mask) {
-  for (int o = 0; o < tile.plan.outputs; ++o)
-    tile.mask()[o * kTile + row] = mask[o] != 0 ? 1.0f : 0.0f;
+// Masks of the first rows, mask_of(row) for each: squares of them at once, and what is left over.
+template <class MaskOf>
+void put_masks(const Tile& tile, int rows, MaskOf mask_of) {
+  const int whole = tile.plan.outputs / kLanes * kLanes;
+  int r = 0;
+  for (; r + kLanes <= rows; r += kLanes) {
+    for (int o = 0; o < whole; o += kLanes) {
+      V t[kLanes];
+      for (int i = 0; i < kLanes; ++i) t[i] = ones(mask_of(r + i) + o);
+      transpose(t);
+      for (int i = 0; i < kLanes; ++i) store(tile.mask() + (o + i) * kTile + r, t[i]);
+    }
+  }
+  for (int row = 0; row < rows; ++row) {
+    const uint8_t* mask = mask_of(row);
+    for (int o = row < r ? whole : 0; o < tile.plan.outputs; ++o)
+      tile.mask()[o * kTile + row] = mask[o] != 0 ? 1.0f : 0.0f;
+  }
 }
 
 // A row's observation on its way through the torso.
@@ -211,10 +235,12 @@ void set_rows(Tile& tile, int rows) {
 template <class Layers, bool kRelu>
 void branch_forward(const Tile& tile, const Branch& branch, int first_head, int heads) {
   const Plan& plan = tile.plan;
+  // Without a way back, nobody reads what rows that are not filled come to.
+  const int rows = tile.keeps ? tile.padded_rows : padded(tile.rows, Layers::kRowUnit);
   for (int l = 0; l < branch.layers; ++l) {
     const Layer& layer = plan.layers[branch.first_layer + l];
     Layers::template forward<kRelu>(tile.net, layer, tile.input(branch, l),
-                                    tile.input_row(branch, l), tile.padded_rows, tile.work);
+                                    tile.input_row(branch, l), rows, tile.work);
   }
   const float* top = tile.input(branch, branch.layers);
   const long row = tile.input_row(branch, branch.layers);
