@@ -11,6 +11,9 @@
 namespace flotilla {
 namespace {
 
+// Envs of an actor, below which one more is not worth a thread's while: it acts for few at a time.
+constexpr int kLargeGroup = 8;
+
 Backend backend_from(const std::string& name) {
   if (name == "threads") return Backend::kThreads;
   if (name == "actors") return Backend::kActors;
@@ -45,7 +48,7 @@ Schema VecOptions::schema() {
                "workers of the processes back end, 0: one per CPU; of actors, 0: none")
       .execution()
       .integer("actors", 0, {0, kMaxGroups},
-               "parts of the envs of the actors back end; 0: two per thread")
+               "parts of the envs of the actors back end; 0: two per thread, or one of few envs")
       .execution()
       .choice("start_method", "spawn", {"spawn", "fork"}, "how worker processes are started")
       .execution()
@@ -84,7 +87,9 @@ VecOptions VecOptions::from(const Config& config) {
   if (options.backend == Backend::kActors) {
     options.groups = static_cast<int>(config.get_integer("actors"));
     if (options.groups == 0) {
-      options.groups = std::min({2 * options.threads, options.num_envs, kMaxGroups});
+      const int most = std::min(options.num_envs, kMaxGroups);
+      const int large = options.num_envs / kLargeGroup;
+      options.groups = std::min(std::clamp(large, options.threads, 2 * options.threads), most);
     }
   }
   return options;

@@ -319,6 +319,22 @@ TEST(VecOptions, AreReadFromAConfig) {
   EXPECT_EQ(VecOptions::from(config).workers, cpu_count());
 }
 
+TEST(VecOptions, ActorsAreTwoPerThreadOrOneOfFewEnvs) {
+  const auto actors = [](int num_envs, int threads) {
+    Config config(VecOptions::schema());
+    for (const std::string& each :
+         {std::string("backend=actors"), "num_envs=" + std::to_string(num_envs),
+          "threads=" + std::to_string(threads)}) {
+      config.apply_override(each);
+    }
+    return VecOptions::from(config).groups;
+  };
+  EXPECT_EQ(actors(64, 4), 8);
+  EXPECT_EQ(actors(64, 16), 16);
+  EXPECT_EQ(actors(40, 4), 5);
+  EXPECT_EQ(actors(3, 4), 3);
+}
+
 TEST(VecOptions, HowItIsRunDoesNotChangeTheHash) {
   Config config(VecOptions::schema());
   const std::string hash = config.sha256();
