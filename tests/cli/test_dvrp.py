@@ -316,6 +316,13 @@ class Limits(DvrpTest):
         budget = ("--instances", 8, "--iterations", 100, "--trim")
         judged = self.json_of("eval", "cheap", *budget)
         self.assertEqual((judged["max_ride"], judged["max_excess"]), (None, 10))
+        by_day = self.json_of("eval", "cheap", *budget, "--by-day")["by_negotiator"]
+        for name, each in by_day.items():
+            days = each.pop("minutes_by_day")
+            self.assertEqual(len(days), 8)
+            self.assertAlmostEqual(sum(days) / 8, each["minutes"])
+            self.assertEqual(each, judged["by_negotiator"][name])
+        self.assertIn("--by-day requires --json", self.call("eval", "cheap", "--by-day", status=2).stderr)
         for each in judged["by_negotiator"].values():
             self.assertLessEqual(each["longest_excess_minutes"], 10 + 1e-6)
         pareto = self.json_of("pareto", "free", "dear", "cheap", *budget, "--out", "pareto.svg")
@@ -335,6 +342,10 @@ class Limits(DvrpTest):
         drawing = "".join(ElementTree.parse(self.folder / "pareto.svg").getroot().itertext())
         for text in ("10 min of excess", "no limit", "least detour", "trained"):
             self.assertIn(text, drawing)
+        for runs in (("cheap",), ("cheap", "cheap")):  # of one price: one point, their mean
+            self.call("pareto", *runs, "--instances", 4, "--iterations", 20, "--no-ceiling", "--out",
+                      f"{len(runs)}.svg")
+        self.assertEqual((self.folder / "1.svg").read_text(), (self.folder / "2.svg").read_text())
         table = self.call("pareto", "cheap", "--instances", 4, "--iterations", 20, "--no-ceiling")
         self.assertNotIn("S*", table.stdout)
         self.assertLessEqual(max(map(len, table.stdout.splitlines())), 80)
@@ -600,7 +611,28 @@ class Oracle(DvrpTest):
         self.assertIn("training.safetensors: tensor 'init.weight' has shape",
                       self.train("--resume", "run", status=4).stderr)
         self.assertIn("there are 30 travellers",
-                      self.train("--out", "more", "--customers", 31, status=2).stderr)
+                      self.train("--data", "five", "--out", "more", "--customers", 31,
+                                 status=2).stderr)
+        self.assertIn("fewest: 7 requests, but customers, the most, is 6",
+                      self.train("--out", "more", "--fewest", 7, *self.SMALL, status=2).stderr)
+        self.assertIn("--init is not for --resume",
+                      self.train("--resume", "run", "--init", "a.safetensors", status=2).stderr)
+        self.assertIn("is the oracle of a city of 5 cells, this one has 31",
+                      self.train("--out", "more", "--init", "other/oracle.safetensors",
+                                 status=4).stderr)
+
+    def test_training_begins_with_given_weights_on_larger_days(self):
+        larger = (*self.SMALL[:-1], 40, "--fewest", 10, "--sizes", "doubling")
+        self.train("--out", "first", "--imitate", 2, "--reinforce", 0, *self.SMALL)
+        begin = ("--init", "first/oracle.safetensors", "--imitate", 2, "--reinforce", 0, *larger)
+        self.train("--out", "none", "--imitate-rate", 0, *begin)
+        first, none = (self.folder / name / "oracle.safetensors" for name in ("first", "none"))
+        self.assertEqual(first.read_bytes(), none.read_bytes())
+        self.train("--out", "second", *begin)
+        self.assertNotEqual(first.read_bytes(), (first.parents[1] / "second" / first.name).read_bytes())
+        (self.folder / "first").rename(self.folder / "moved")
+        done = self.train("--resume", "second", "--imitate", 4, "--json")
+        self.assertEqual(json.loads(done.stdout)["step"], 4)
 
 
 class Negotiation(DvrpTest):
@@ -608,6 +640,7 @@ class Negotiation(DvrpTest):
 
     SMALL = ("--customers", "6", "--num-envs", "16", "horizon=6", "ppo.minibatch_size=48",
              "net.hidden=16", "advice.every=2", "eval.every=2", "eval.episodes=4")
+    NETWORK = "env.oracle.kind=network"  # which has a kernel; the recipe continues routes
 
     def train(self, *arguments, status=0):
         folder = () if "--save_dir" in arguments else ("--out", "run")
@@ -622,7 +655,7 @@ class Negotiation(DvrpTest):
                 (self.folder / "run/metrics.jsonl").read_text().splitlines()]
 
     def test_a_run_is_judged_shown_and_goes_on(self):
-        self.train("--epochs", "6")
+        self.train("--epochs", "6", self.NETWORK)
         lines = self.metrics()
         self.assertEqual([line["update"] for line in lines], list(range(1, 7)))
         last = lines[-1]
@@ -736,7 +769,7 @@ class Negotiation(DvrpTest):
                 self.assertNotIn(option, helped(*other))
 
     def test_another_kernel_of_the_oracle_is_warned_of(self):
-        self.train("--epochs", "1")
+        self.train("--epochs", "1", self.NETWORK)
         state = max((self.folder / "run/checkpoints").glob("step_*/state.json"))
         self.assertRegex(json.loads(state.read_text())["kernel"], "; oracle: network, [a-z0-9]+$")
         command = [BINARY, "train", "--resume", "run", "--epochs", "2"]

@@ -17,7 +17,7 @@ namespace {
 struct EvalArguments {
   std::string run;
   JudgedDays judge{300};
-  bool json = false;
+  bool json = false, by_day = false;
 };
 
 // The names that --json has at its top for the trained one.
@@ -35,7 +35,21 @@ Json judged_json(const dvrp::Judged& judged) {
           {"longest_excess_minutes", judged.longest_excess}};
 }
 
-Json judgement_json(const dvrp::Judgement& judgement) {
+Json negotiators_json(const dvrp::Judgement& judgement, bool by_day) {
+  Json by;
+  const auto add = [&by, by_day](const char* name, const dvrp::Judged& judged) {
+    by[name] = judged_json(judged);
+    if (by_day) by[name]["minutes_by_day"] = Json::Array(judged.costs.begin(), judged.costs.end());
+  };
+  add("no_negotiation", judgement.none);
+  add("random_allowed", judgement.random);
+  add("least_detour", judgement.least_detour);
+  add("trained", judgement.trained);
+  if (judgement.ceiling) add("ceiling", *judgement.ceiling);
+  return by;
+}
+
+Json judgement_json(const dvrp::Judgement& judgement, bool by_day) {
   const dvrp::Judged& trained = judgement.trained;
   Json json = {{"baseline", judgement.none.cost},
                {"random_allowed", judgement.random.cost},
@@ -59,12 +73,7 @@ Json judgement_json(const dvrp::Judgement& judgement) {
   }
   json["above_least_detour_pct"] = judgement.above_least_detour_pct.mean;
   json["above_least_detour_ci95"] = judgement.above_least_detour_pct.ci95;
-  Json by = {{"no_negotiation", judged_json(judgement.none)},
-             {"random_allowed", judged_json(judgement.random)},
-             {"least_detour", judged_json(judgement.least_detour)},
-             {"trained", judged_json(trained)}};
-  if (judgement.ceiling) by["ceiling"] = judged_json(*judgement.ceiling);
-  json["by_negotiator"] = by;
+  json["by_negotiator"] = negotiators_json(judgement, by_day);
   return json;
 }
 
@@ -121,7 +130,7 @@ void evaluate(const Program& program, const EvalArguments& arguments) {
         say(line + "\n");
       }).front();
   if (!arguments.json) return print(judgement);
-  Json json = judgement_json(judgement);
+  Json json = judgement_json(judgement, arguments.by_day);
   json["instances"] = which.count;
   json["trim"] = which.trim;
   json["seed"] = which.seed;
@@ -144,7 +153,9 @@ void add_dvrp_eval(Command& dvrp, Program& program) {
   command.option("run", a.run, "directory of a run, or a policy file").required();
   a.judge.days.add_checkpoint_to(command);
   a.judge.add_to(command);
-  command.flag("--json", a.json, "print one JSON object on stdout");
+  const Option json = command.flag("--json", a.json, "print one JSON object on stdout");
+  command.flag("--by-day", a.by_day, "with the minutes of each day, to compare runs day by day")
+      .needs(json);
   command.action([&program, arguments] { evaluate(program, *arguments); });
 }
 

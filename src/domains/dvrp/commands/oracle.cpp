@@ -29,28 +29,48 @@ namespace {
 
 using dvrp::OracleTraining;
 
+dvrp::Data data_for(const std::string& directory, int customers) {
+  constexpr int kMadeUp = dvrp::GenerateOptions{}.travellers;
+  if (directory.empty()) {
+    return dvrp::generate_data({.travellers = std::max(kMadeUp, customers)});
+  }
+  dvrp::Data data = dvrp_data_of(directory);
+  if (customers <= data.travellers.count) return data;
+  throw Error(ErrorCode::kUsage, fmt::format("--customers {}: there are {} travellers", customers,
+                                             data.travellers.count));
+}
+
 struct TrainArguments {
   SchemaFlags flags{dvrp::TrainingOptions::schema()};
   std::string data, out, resume;
   bool json = false;
 };
 
-std::unique_ptr<OracleTraining> open_training(const dvrp::Data& data,
-                                              const TrainArguments& arguments) {
-  const auto adjust = [&](Config& config) {
-    for (const auto& [key, text] : arguments.flags.given()) config.set(key, text);
-  };
-  if (!arguments.resume.empty()) return OracleTraining::resume(data, arguments.resume, adjust);
+void adjust(Config& config, const TrainArguments& arguments) {
+  for (const auto& [key, text] : arguments.flags.given()) {
+    if (key == "init" && !arguments.resume.empty()) {
+      throw Error(ErrorCode::kUsage, "--init is not for --resume, which goes on with its weights");
+    }
+    config.set(key, text);
+  }
+}
+
+Config config_of(const TrainArguments& arguments) {
   Config config(dvrp::TrainingOptions::schema());
-  adjust(config);
-  return std::make_unique<OracleTraining>(data, config, arguments.out);
+  if (!arguments.resume.empty()) config = OracleTraining::config_of(arguments.resume);
+  adjust(config, arguments);
+  return config;
 }
 
 void train(const TrainArguments& arguments) {
   std::signal(SIGPIPE, SIG_IGN);  // nobody reads the progress any more: no reason to stop
-  const dvrp::Data data = dvrp_data_of(arguments.data);
+  const Config config = config_of(arguments);
+  const dvrp::Data data =
+      data_for(arguments.data, static_cast<int>(config.get_integer("customers")));
   const Activity learning("training");
-  const std::unique_ptr<OracleTraining> training = open_training(data, arguments);
+  const auto training = arguments.resume.empty()
+                            ? std::make_unique<OracleTraining>(data, config, arguments.out)
+                            : OracleTraining::resume(data, config, arguments.resume);
   wait_for_interrupted_work("flotilla: interrupted: this step ends (again: stop at once)\n");
   const int64_t begin = training->step();
   const uint64_t begin_ns = now_ns();
@@ -60,7 +80,7 @@ void train(const TrainArguments& arguments) {
         "step {}/{}  {} {:.4f}  above the solver: {:.2f} % of 10, {:.2f} % of {} "
         "requests  {} steps/s, {} left\n",
         point.step, training->steps(), point.imitation ? "-log p" : "minutes", point.loss,
-        point.gap_10, point.gap_30, training->options().customers, rate(per_second),
+        point.gap_10, point.gap_30, training->options().sizes.most, rate(per_second),
         rough_time(static_cast<double>(training->steps() - point.step) / per_second)));
   });
   if (training->curve().empty()) return;
@@ -180,17 +200,6 @@ void evaluate_oracle(const OracleEvalArguments& arguments) {
   } else {
     display(text_table(rows, terminal_width(Stream::kOut)));
   }
-}
-
-dvrp::Data data_for(const std::string& directory, int customers) {
-  constexpr int kMadeUp = dvrp::GenerateOptions{}.travellers;
-  if (directory.empty()) {
-    return dvrp::generate_data({.travellers = std::max(kMadeUp, customers)});
-  }
-  dvrp::Data data = dvrp_data_of(directory);
-  if (customers <= data.travellers.count) return data;
-  throw Error(ErrorCode::kUsage, fmt::format("--customers {}: there are {} travellers", customers,
-                                             data.travellers.count));
 }
 
 // Of the same days: how much longer the routes of the one are, in points of the referee's.

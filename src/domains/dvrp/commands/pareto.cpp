@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <tuple>
 
@@ -107,16 +108,45 @@ dvrp::Trade trade_of(const dvrp::Judged& judged, int customers) {
   return {.asked = customers * judged.shifted_minutes, .saved = judged.saved_minutes};
 }
 
+struct Prices {
+  double minute, traveller;
+
+  auto operator<=>(const Prices&) const = default;
+};
+
+Prices prices_of(const TrainedNegotiator& run) {
+  return {.minute = run.config.get_number("kappa"),
+          .traveller = run.config.get_number("ask_price")};
+}
+
+// Runs of the same prices, such as several seeds, are one: their mean of each day.
+std::vector<dvrp::Trade> trades_by_price(const RulesGroup& group, int customers) {
+  const std::vector<double>& baseline = group.judgements.front().none.costs;
+  std::map<Prices, std::vector<const dvrp::Judged*>> runs;
+  for (size_t i = 0; i < group.runs.size(); ++i) {
+    runs[prices_of(*group.runs[i])].push_back(&group.judgements[i].trained);
+  }
+  std::vector<dvrp::Trade> trades;
+  for (const auto& [prices, judged] : runs) {
+    const auto parts = static_cast<double>(judged.size());
+    std::vector<double> saved = baseline;
+    double asked = 0;
+    for (const dvrp::Judged* each : judged) {
+      for (size_t day = 0; day < saved.size(); ++day) saved[day] -= each->costs[day] / parts;
+      asked += customers * each->shifted_minutes / parts;
+    }
+    trades.push_back({.asked = asked, .saved = dvrp::estimate(saved)});
+  }
+  return trades;
+}
+
 dvrp::TradePanel panel_of(const RulesGroup& group, int customers) {
   const dvrp::Judgement& first = group.judgements.front();
   dvrp::TradePanel panel{.title = text_of(group.rules),
                          .random = trade_of(first.random, customers),
                          .least_detour = trade_of(first.least_detour, customers),
-                         .trained = {},
+                         .trained = trades_by_price(group, customers),
                          .ceiling = {}};
-  for (const dvrp::Judgement& each : group.judgements) {
-    panel.trained.push_back(trade_of(each.trained, customers));
-  }
   if (first.ceiling) panel.ceiling = trade_of(*first.ceiling, customers);
   return panel;
 }
@@ -233,7 +263,8 @@ void add_dvrp_pareto(Command& dvrp, Program& program) {
       .required();
   a.judge.add_to(command);
   command.option("--out", a.out,
-                 "SVG file to write: a panel for each limit, and for windows that widen");
+                 "SVG file to write: a panel for each limit, and for windows that widen; runs "
+                 "of the same price are one point");
   command.flag("--json", a.json, "print one JSON object on stdout");
   command.action([&program, arguments] { draw_pareto(program, *arguments); });
 }

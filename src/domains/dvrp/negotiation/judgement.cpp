@@ -75,6 +75,7 @@ Judged judged(const Routed& routed, const Costs& baseline) {
   }
   const Costs costs = costs_of(routed.tours);
   return {.cost = mean_of(costs),
+          .costs = costs,
           .saving_pct = estimate(savings(baseline, costs)),
           .saved_minutes = estimate(differences(baseline, costs)),
           .acceptance = accepted / requests,

@@ -24,6 +24,7 @@ Estimate estimate(const std::vector<double>& numbers);
 
 struct Judged {
   double cost = 0;                                // minutes, mean
+  std::vector<double> costs;                      // by day
   Estimate saving_pct;                            // against no negotiation, of the same days
   Estimate saved_minutes;                         // the same, of a day
   double acceptance = 0, acceptance_nonzero = 0;  // of all offers; of those of a shift, if any

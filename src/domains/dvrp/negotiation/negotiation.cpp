@@ -261,7 +261,8 @@ std::unique_ptr<Stage<Negotiation::State>> Negotiation::make_stage(ThreadPool& p
 std::unique_ptr<Router> Negotiation::make_router(ThreadPool& pool) const {
   // The network's decoder knows no limits of rides, and it was not trained for them.
   OracleOptions oracle = oracle_;
-  if (limits_.any()) oracle.kind = OracleOptions::Kind::kInsertion;
+  const bool network = oracle.kind == OracleOptions::Kind::kNetwork;
+  if (limits_.any() && network) oracle.kind = OracleOptions::Kind::kInsertion;
   return dvrp::make_router(oracle, data_->city, pool);
 }
 

@@ -1,14 +1,28 @@
 #include "flotilla/domains/dvrp/oracle/lessons.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "flotilla/domains/dvrp/oracle/batch.h"
 #include "flotilla/domains/dvrp/routing/solver.h"
 
 namespace flotilla::dvrp {
+namespace {
 
-Instance draw_lesson(const Data& data, int customers, uint64_t seed, uint64_t index) {
+int draw_size(const LessonSizes& sizes, Rng& rng) {
+  if (!sizes.by_doubling) {
+    const auto many = static_cast<uint32_t>(sizes.most - sizes.fewest + 1);
+    return sizes.fewest + static_cast<int>(rng.below(many));
+  }
+  const double size = sizes.fewest * std::pow((sizes.most + 1.0) / sizes.fewest, rng.uniform(0, 1));
+  return std::min(static_cast<int>(size), sizes.most);
+}
+
+}  // namespace
+
+Instance draw_lesson(const Data& data, const LessonSizes& sizes, uint64_t seed, uint64_t index) {
   Rng rng(seed, stream_of(Purpose::kEnv, (uint64_t{1} << 46u) + index));
-  const int requests = 1 + static_cast<int>(rng.below(static_cast<uint32_t>(customers)));
-  Instance instance = draw_instance(data, requests, rng);
+  Instance instance = draw_instance(data, draw_size(sizes, rng), rng);
   if (rng.chance(1.0 / 3)) return instance;
   for (Request& request : instance.requests) {
     const int action = static_cast<int>(rng.below(kActions));
@@ -35,7 +49,7 @@ std::vector<Lesson> Teacher::solve_chunk(uint64_t chunk) {
     const uint64_t index =
         chunk * static_cast<uint64_t>(options_.chunk) + static_cast<uint64_t>(item);
     Lesson& lesson = lessons[static_cast<size_t>(item)];
-    lesson.instance = draw_lesson(data_, options_.customers, options_.seed, index);
+    lesson.instance = draw_lesson(data_, options_.sizes, options_.seed, index);
     const Solution solution =
         solve(lesson.instance, {.iterations = options_.iterations, .seed = index});
     lesson.sequence = sequence_of(lesson.instance, solution.routes);

@@ -11,9 +11,15 @@
 
 namespace flotilla::dvrp {
 
-// The first requests of a day, 1 to `customers` of them; in two of three instances every second
-// window is shifted. Determinism: the same (seed, index) give the same instance.
-Instance draw_lesson(const Data& data, int customers, uint64_t seed, uint64_t index);
+// How many requests an instance has.
+struct LessonSizes {
+  int fewest = 1, most = 30;
+  bool by_doubling = false;  // 10 to 20 as often as 100 to 200; otherwise all numbers as often
+};
+
+// The first requests of a day, so many of them; in two of three instances every second window is
+// shifted. Determinism: the same (seed, index) give the same instance.
+Instance draw_lesson(const Data& data, const LessonSizes& sizes, uint64_t seed, uint64_t index);
 
 struct Lesson {
   Instance instance;
@@ -25,7 +31,8 @@ struct Lesson {
 class Teacher {
  public:
   struct Options {
-    int customers = 30, iterations = 1500, chunk = 1024;
+    LessonSizes sizes;
+    int iterations = 1500, chunk = 1024;
     uint64_t seed = 0, first_chunk = 0;
     int threads = 1;
   };

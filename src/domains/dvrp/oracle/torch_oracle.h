@@ -34,6 +34,7 @@ struct StepBatch {
 struct LearnStep {
   double rate = 1e-4, max_gradient = 1;
   bool frozen_norms = false;  // normalisers stay as they are
+  bool part = false;          // of a step: its gradient is added to that of the next one
 };
 
 // The device is full. A smaller batch may fit.
@@ -62,7 +63,7 @@ class TorchOracle {
   virtual std::vector<std::vector<int>> decode(const NodeBatch& batch, bool sampled,
                                                uint64_t seed) = 0;
 
-  // One step of Adam down the mean of -weight log p. Returns the loss.
+  // One step of Adam down the sum of -weight log p. Returns the loss.
   virtual double learn(const NodeBatch& batch, const StepBatch& steps,
                        const LearnStep& options) = 0;
 };

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
+#include <span>
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/csv.h"
@@ -42,6 +44,44 @@ std::vector<const Instance*> pointers(const std::vector<Instance>& instances) {
   std::vector<const Instance*> all;
   for (const Instance& instance : instances) all.push_back(&instance);
   return all;
+}
+
+Tensors drawn_weights(const City& city, const Config& config) {
+  return initial_oracle(city.size(), static_cast<uint64_t>(config.get_integer("seed")));
+}
+
+Tensors first_weights(const City& city, const Config& config) {
+  const std::string& init = config.get_text("init");
+  return init.empty() ? drawn_weights(city, config) : read_oracle(init, city).tensors;
+}
+
+// What is padded to the same number of nodes together.
+struct Part {
+  std::vector<const Instance*> instances;
+  std::vector<std::vector<int>> sequences;
+
+  explicit Part(std::span<const Lesson* const> lessons) {
+    for (const Lesson* lesson : lessons) {
+      instances.push_back(&lesson->instance);
+      sequences.push_back(lesson->sequence);
+    }
+  }
+};
+
+// By size, so that little is padded, and in pieces of bounded memory.
+std::vector<Part> parts_by_size(std::vector<const Lesson*> lessons) {
+  constexpr int kMostNodes = 4096;
+  std::ranges::stable_sort(lessons, std::greater(),
+                           [](const Lesson* lesson) { return lesson->instance.nodes(); });
+  const std::span<const Lesson* const> all = lessons;
+  std::vector<Part> parts;
+  for (size_t first = 0; first < all.size();) {
+    const int room = std::max(1, kMostNodes / all[first]->instance.nodes());
+    const size_t count = std::min(static_cast<size_t>(room), all.size() - first);
+    parts.emplace_back(all.subspan(first, count));
+    first += count;
+  }
+  return parts;
 }
 
 double mean(const std::vector<double>& values) {
@@ -112,7 +152,12 @@ Schema TrainingOptions::schema() {
   const TrainingOptions d;
   constexpr int64_t kMany = 1'000'000'000;
   Schema schema;
-  schema.integer("customers", d.customers, {1, 1000}, "most requests of an instance")
+  schema.integer("customers", d.sizes.most, {1, 1000}, "most requests of an instance")
+      .integer("fewest", d.sizes.fewest, {1, 1000}, "fewest requests of an instance")
+      .choice("sizes", "even", {"even", "doubling"},
+              "numbers of requests are as likely as each other; or 10 to 20 as 100 to 200")
+      .text("init", d.init,
+            "weights to begin with, whose normalisers stay as they are (default: drawn)")
       .integer("imitate", d.imitate, {0, kMany}, "steps of imitation of the solver")
       .integer("reinforce", d.reinforce, {0, kMany}, "steps of REINFORCE behind them")
       .integer("batch", d.batch, {1, 1'000'000}, "instances of a step")
@@ -134,7 +179,10 @@ Schema TrainingOptions::schema() {
 
 TrainingOptions TrainingOptions::from(const Config& config) {
   const auto integer = [&](const char* key) { return static_cast<int>(config.get_integer(key)); };
-  return {.customers = integer("customers"),
+  return {.sizes = {.fewest = integer("fewest"),
+                    .most = integer("customers"),
+                    .by_doubling = config.get_text("sizes") == "doubling"},
+          .init = config.get_text("init"),
           .imitate = config.get_integer("imitate"),
           .reinforce = config.get_integer("reinforce"),
           .batch = integer("batch"),
@@ -160,38 +208,47 @@ OracleTraining::OracleTraining(const Data& data, const Config& config, const std
               directory.empty()
                   ? make_run_path("dvrp-oracle", static_cast<uint64_t>(config.get_integer("seed")))
                   : directory,
-              kNames)) {
+              kNames),
+          first_weights(data.city, config)) {
   directory_.write(kConfig, config.to_yaml());
   save();
 }
 
-OracleTraining::OracleTraining(const Data& data, const Config& config, RunDirectory directory)
+OracleTraining::OracleTraining(const Data& data, const Config& config, RunDirectory directory,
+                               const Tensors& weights)
     : data_(data),
       config_(config),
       options_(TrainingOptions::from(config)),
       directory_(std::move(directory)),
       pool_(options_.threads),
       begun_ns_(now_ns()) {
-  if (options_.customers > data.travellers.count) {
-    throw Error(ErrorCode::kUsage, fmt::format("customers: {}, but there are {} travellers",
-                                               options_.customers, data.travellers.count));
+  const auto [fewest, most, by_doubling] = options_.sizes;
+  if (most > data.travellers.count) {
+    throw Error(ErrorCode::kUsage, fmt::format("customers: {}, but there are {} travellers", most,
+                                               data.travellers.count));
   }
-  oracle_ = make_torch_oracle(city_table(data.city),
-                              initial_oracle(data.city.size(), options_.seed), options_.device);
+  if (fewest > most) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("fewest: {} requests, but customers, the most, is {}", fewest, most));
+  }
+  oracle_ = make_torch_oracle(city_table(data.city), weights, options_.device);
 }
 
-std::unique_ptr<OracleTraining> OracleTraining::resume(const Data& data,
-                                                       const std::string& directory,
-                                                       const std::function<void(Config&)>& adjust) {
-  RunDirectory opened = RunDirectory::open(directory);
+Config OracleTraining::config_of(const std::string& directory) {
+  const RunDirectory opened = RunDirectory::open(directory);
   Config config(TrainingOptions::schema());
   try {
     config.load_yaml_text(opened.read(kConfig, kLargestConfig), opened.file(kConfig));
   } catch (const Error& error) {
     throw Error(ErrorCode::kData, error.what());
   }
-  adjust(config);
-  std::unique_ptr<OracleTraining> training(new OracleTraining(data, config, std::move(opened)));
+  return config;
+}
+
+std::unique_ptr<OracleTraining> OracleTraining::resume(const Data& data, const Config& config,
+                                                       const std::string& directory) {
+  std::unique_ptr<OracleTraining> training(new OracleTraining(
+      data, config, RunDirectory::open(directory), drawn_weights(data.city, config)));
   training->load();
   training->directory_.write(kConfig, config.to_yaml());
   return training;
@@ -243,44 +300,54 @@ double OracleTraining::rate() const {
   return full * warm * (1 - 0.95 * done);
 }
 
+void OracleTraining::add_lessons() {
+  const auto most =
+      static_cast<size_t>(options_.teach_keep) * static_cast<size_t>(options_.teach_chunk);
+  for (Lesson& lesson : teacher_->next()) {
+    if (lessons_.size() < most) {
+      lessons_.push_back(std::move(lesson));
+    } else {
+      lessons_[next_lesson_++ % most] = std::move(lesson);
+    }
+  }
+}
+
 double OracleTraining::imitate() {
   const auto chunk = static_cast<uint64_t>(step_ / options_.teach_every);
-  const auto add = [this] {
-    const auto most =
-        static_cast<size_t>(options_.teach_keep) * static_cast<size_t>(options_.teach_chunk);
-    for (Lesson& lesson : teacher_->next()) {
-      if (lessons_.size() < most) {
-        lessons_.push_back(std::move(lesson));
-      } else {
-        lessons_[next_lesson_++ % most] = std::move(lesson);
-      }
-    }
-  };
   if (teacher_ == nullptr) {
     teacher_ =
-        std::make_unique<Teacher>(data_, Teacher::Options{.customers = options_.customers,
+        std::make_unique<Teacher>(data_, Teacher::Options{.sizes = options_.sizes,
                                                           .iterations = options_.teach_iterations,
                                                           .chunk = options_.teach_chunk,
                                                           .seed = options_.seed,
                                                           .first_chunk = chunk,
                                                           .threads = options_.threads});
-    for (int i = 0; i < options_.teach_first; ++i) add();
+    for (int i = 0; i < options_.teach_first; ++i) add_lessons();
   } else if (step_ % options_.teach_every == 0) {
-    add();
+    add_lessons();
   }
   Rng rng(options_.seed, stream_of(Purpose::kShuffle, static_cast<uint64_t>(step_)));
-  std::vector<const Instance*> instances;
-  std::vector<std::vector<int>> sequences;
+  std::vector<const Lesson*> drawn;
   for (int i = 0; i < options_.batch; ++i) {
-    const Lesson& lesson = lessons_[rng.below(static_cast<uint32_t>(lessons_.size()))];
-    instances.push_back(&lesson.instance);
-    sequences.push_back(lesson.sequence);
+    drawn.push_back(&lessons_[rng.below(static_cast<uint32_t>(lessons_.size()))]);
   }
-  StepBatch steps =
-      step_batch(instances, sequences, std::vector<float>(instances.size(), 1), pool_);
-  const float choices = std::accumulate(steps.weight.begin(), steps.weight.end(), 0.0F);
-  for (float& weight : steps.weight) weight /= std::max(1.0F, choices);
-  return oracle_->learn(node_batch(instances), steps, {.rate = rate()});
+  // Normalisers that learn see the batch as a whole.
+  const bool frozen = !options_.init.empty();
+  const std::vector<Part> parts = frozen ? parts_by_size(drawn) : std::vector<Part>{Part(drawn)};
+  std::vector<StepBatch> steps;
+  float choices = 0;
+  for (const Part& part : parts) {
+    steps.push_back(step_batch(part.instances, part.sequences,
+                               std::vector<float>(part.instances.size(), 1), pool_));
+    choices = std::accumulate(steps.back().weight.begin(), steps.back().weight.end(), choices);
+  }
+  double loss = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (float& weight : steps[i].weight) weight /= std::max(1.0F, choices);
+    loss += oracle_->learn(node_batch(parts[i].instances), steps[i],
+                           {.rate = rate(), .frozen_norms = frozen, .part = i + 1 < parts.size()});
+  }
+  return loss;
 }
 
 std::vector<double> OracleTraining::costs_of(const std::vector<const Instance*>& instances,
@@ -302,8 +369,7 @@ double OracleTraining::reinforce() {
   for (int i = 0; i < options_.batch; ++i) {
     const uint64_t index = static_cast<uint64_t>(step_) * static_cast<uint64_t>(options_.batch) +
                            static_cast<uint64_t>(i);
-    drawn.push_back(
-        draw_lesson(data_, options_.customers, options_.seed, kReinforceLessons + index));
+    drawn.push_back(draw_lesson(data_, options_.sizes, options_.seed, kReinforceLessons + index));
   }
   const std::vector<const Instance*> instances = pointers(drawn);
   std::vector<std::vector<int>> sequences;
@@ -331,7 +397,7 @@ double OracleTraining::gap(const std::vector<Instance>& instances, double refere
 void OracleTraining::validate() {
   if (exam_30_.empty()) {
     exam_10_ = draw_exam(data_, 10, options_.validate);
-    exam_30_ = draw_exam(data_, options_.customers, options_.validate);
+    exam_30_ = draw_exam(data_, options_.sizes.most, options_.validate);
     reference_10_ = solver_mean(exam_10_, pool_);
     reference_30_ = solver_mean(exam_30_, pool_);
   }

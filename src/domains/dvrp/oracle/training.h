@@ -23,7 +23,8 @@
 namespace flotilla::dvrp {
 
 struct TrainingOptions {
-  int customers = 30;
+  LessonSizes sizes;
+  std::string init;                              // weights to begin with
   int64_t imitate = 20'000, reinforce = 10'000;  // steps
   int batch = 512;
   double imitate_rate = 5e-4, reinforce_rate = 1e-4;
@@ -52,8 +53,10 @@ class OracleTraining {
 
   // `data` must outlive it. `directory` empty: runs/dvrp-oracle-seedS-TIME.
   OracleTraining(const Data& data, const Config& config, const std::string& directory);
-  static std::unique_ptr<OracleTraining> resume(const Data& data, const std::string& directory,
-                                                const std::function<void(Config&)>& adjust);
+  // What a training was begun with.
+  static Config config_of(const std::string& directory);
+  static std::unique_ptr<OracleTraining> resume(const Data& data, const Config& config,
+                                                const std::string& directory);
 
   const std::string& path() const { return directory_.path(); }
   const TrainingOptions& options() const { return options_; }
@@ -66,10 +69,12 @@ class OracleTraining {
   void run(const Report& report);
 
  private:
-  OracleTraining(const Data& data, const Config& config, RunDirectory directory);
+  OracleTraining(const Data& data, const Config& config, RunDirectory directory,
+                 const Tensors& weights);
   void load();
   void save();
   void validate();
+  void add_lessons();
   double imitate();
   double reinforce();
   double rate() const;

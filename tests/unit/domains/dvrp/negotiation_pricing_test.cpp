@@ -60,16 +60,21 @@ class WatchedRouter final : public Router {
   std::unique_ptr<Router> inner_;
 };
 
-class Watched : public Negotiation {
+template <class Env>
+class Watched : public Env {
  public:
-  using Negotiation::Negotiation;
-  std::unique_ptr<Stage<State>> make_stage(ThreadPool& pool) const {
-    return make_pricing(*this, std::make_unique<WatchedRouter>(make_router(pool)), pool);
+  using Env::Env;
+  std::unique_ptr<Stage<typename Env::State>> make_stage(ThreadPool& pool) const {
+    return make_pricing(*this, std::make_unique<WatchedRouter>(this->make_router(pool)), pool);
   }
 };
 
 const EnvType& watched() {
-  static const EnvType type = env_type<Watched>("watched", "");
+  static const EnvType type = env_type<Watched<Negotiation>>("watched", "");
+  return type;
+}
+const EnvType& watched_with_limits() {
+  static const EnvType type = env_type<Watched<LimitedNegotiation>>("watched", "");
   return type;
 }
 
@@ -103,11 +108,16 @@ class Pricing : public testing::Test {
 
 // Of agents, baselines and what the last shift is compared with: each begins with the routes of its
 // own day so far, so that its cost is that of the day routed request by request.
-TEST_F(Pricing, ContinuedRoutesAreThoseOfTheDayRequestByRequest) {
+class ContinuedPricing : public Pricing, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Limits, ContinuedPricing, testing::Bool());
+
+TEST_P(ContinuedPricing, RoutesAreThoseOfTheDayRequestByRequest) {
   constexpr size_t kCustomers = 9;
-  const Config config = config_of(watched(), {"customers=9", "oracle.kind=continued",
-                                              "oracle.refine=5", "reward=counterfactual"});
-  RandomRun run(watched(), config, serial(4), 3);
+  const EnvType& type = GetParam() ? watched_with_limits() : watched();
+  const Config config =
+      config_of(type, {"customers=9", "oracle.kind=continued", "oracle.refine=5",
+                       "reward=counterfactual", GetParam() ? "max_excess=15" : "max_excess=0"});
+  RandomRun run(type, config, serial(4), 3);
   for (size_t t = 0; t < kCustomers; ++t) run.step();
   ThreadPool pool(1);
   const auto router = make_continuing_router({.improve = 20, .refine = 5}, pool);

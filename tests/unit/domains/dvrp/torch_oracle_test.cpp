@@ -142,6 +142,24 @@ TEST(TorchOracle, GoesOnWhereItsStateWasSaved) {
   EXPECT_EQ(sha256(first->optimiser()), sha256(second->optimiser()));
 }
 
+TEST(TorchOracle, PartsOfAStepAreOneStep) {
+  const OracleWeights weights = random_weights(8);
+  const auto whole = torch_oracle(weights), parts = torch_oracle(weights);
+  REQUIRE_TORCH(whole);
+  const School school(12);
+  std::vector<float> some(12, 0), rest(12, 0.02F);
+  for (size_t i = 0; i < 5; ++i) std::swap(some[i], rest[i]);
+  const LearnStep step{.rate = 1e-3, .frozen_norms = true};
+  const LearnStep part{.rate = 1e-3, .frozen_norms = true, .part = true};
+  for (int i = 0; i < 3; ++i) {
+    const double loss = school.learn(*whole, std::vector<float>(12, 0.02F), step);
+    const double split = school.learn(*parts, some, part) + school.learn(*parts, rest, step);
+    EXPECT_NEAR(split, loss, (device == nullptr ? 1e-4 : 1e-2) * loss);
+  }
+  EXPECT_EQ(find_tensor(whole->optimiser(), "steps").data,
+            find_tensor(parts->optimiser(), "steps").data);
+}
+
 TEST(TorchOracle, SamplesByItsProbabilities) {
   const OracleWeights weights = random_weights(9);
   const auto oracle = torch_oracle(weights);

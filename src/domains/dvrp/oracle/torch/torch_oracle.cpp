@@ -129,6 +129,9 @@ class TorchOracleOf final : public TorchOracle {
     std::vector<Array> parts;
     for (const Array& gradient : gradients) parts.push_back(gradient.reshape({-1}));
     Array gradient = at::cat(parts);
+    if (parts_.defined()) gradient.add_(parts_);
+    parts_ = options.part ? gradient : Array();
+    if (options.part) return;
     gradient.mul_((options.max_gradient / (gradient.norm() + 1e-6)).clamp_max(1));
     ++steps_;
     m_.lerp_(gradient, 1 - kBeta1);
@@ -142,6 +145,7 @@ class TorchOracleOf final : public TorchOracle {
   Array ways_;
   Network network_;
   Array m_, v_;
+  Array parts_;  // the gradient of a step that is not whole yet
   int64_t steps_ = 0;
   // By instances, nodes and whether they are drawn.
   std::map<std::tuple<int, int, bool>, std::unique_ptr<Decoder>> decoders_;
