@@ -22,8 +22,9 @@ class Collective {
  public:
   virtual ~Collective() = default;
 
-  virtual int rank() const = 0;  // of this process, from 0
-  virtual int size() const = 0;  // how many there are
+  virtual int rank() const = 0;         // of this process, from 0
+  virtual int size() const = 0;         // how many there are
+  virtual std::string way() const = 0;  // by which they exchange, for people: "Gloo"
 
   // The bytes of all, in the order of ranks. REQUIRES: as many everywhere, and room for all.
   virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) = 0;

@@ -25,6 +25,9 @@ Json best_json(const std::optional<BestEvaluation>& best) {
 
 std::string run_header(const RunConfig& run, const RunShape& shape) {
   std::string workers = shape.workers > 0 ? ", " + counted(shape.workers, "worker") : std::string();
+  if (const Collective& all = *run.cluster.collective; all.size() > 1) {
+    workers += fmt::format(", one of {} processes by {}", all.size(), all.way());
+  }
   if (run.asynchronous()) {
     workers += ", " + counted(run.vec.groups, "actor");
     workers += run.async.fixed ? fmt::format(", lag {}", run.async.lag) : " (not repeatable)";

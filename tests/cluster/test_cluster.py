@@ -43,6 +43,11 @@ def by_torchrun(rank, size, address="127.0.0.1", local=None, port=29512):
             "MASTER_ADDR": address, "MASTER_PORT": str(port)}
 
 
+def by_hosts(rank, size):
+    """As if each were on a host of its own: they exchange by Gloo, not through memory."""
+    return by_torchrun(rank, size, own_address(), local=1)
+
+
 class Team:
     """Processes that were started together."""
 
@@ -71,14 +76,20 @@ class Team:
             process.kill()
             process.wait()
 
-    def wait_for(self, path, timeout=60):
-        """Until it is there: then training goes on."""
+    def wait_for(self, run, steps, timeout=60):
+        """Until it has a checkpoint of so many: then training goes on."""
         start = time.monotonic()
-        while not path.exists():
+        while steps_kept(run) < steps:
             if time.monotonic() - start > timeout or self.processes[0].poll() is not None:
                 self.kill()
-                raise AssertionError(f"{path} does not appear: {self.processes[0].stderr.read()[-400:]}")
+                raise AssertionError(f"no checkpoint of {steps} steps: {self.processes[0].stderr.read()[-400:]}")
             time.sleep(0.02)
+
+
+def steps_kept(run):
+    """Of a run's last checkpoint."""
+    kept = [int(each.name[5:]) for each in run.glob("checkpoints/step_*") if each.name[5:].isdigit()]
+    return max(kept, default=0)
 
 
 def alone(arguments):
@@ -99,10 +110,11 @@ class Scratch(unittest.TestCase):
     def out(self, name):
         return f"--out={self.root / name}"
 
-    def trained(self, team):
+    def trained(self, team, way="shared memory"):
         ended = team.end()
         self.assertEqual([status for status, _, _ in ended], [0] * len(ended), [err[-300:] for _, _, err in ended])
         self.assertTrue(all(out == "" for _, out, _ in ended[1:]))
+        self.assertIn(f"one of {len(ended)} processes by {way}", ended[0][2])
         return json.loads(ended[0][1])["params_sha256"]
 
     def assert_all_end(self, team, status, text, within, besides=()):
@@ -116,18 +128,22 @@ class Scratch(unittest.TestCase):
 
 
 class Bits(Scratch):
-    def check(self, name, arguments, sizes):
+    def check(self, name, arguments, sizes, of_hosts=()):
+        """`of_hosts`: how many processes, each as if on a host of its own."""
         expected = alone([*arguments, self.out(name + "1")])["params_sha256"]
         for size in sizes:
             found = self.trained(Team(size, [*arguments, self.out(name + str(size)), "--json"]))
             self.assertEqual(found, expected, size)
+        for size in of_hosts:
+            team = Team(size, [*arguments, self.out(f"{name}-hosts{size}"), "--json"], by_hosts)
+            self.assertEqual(self.trained(team, "Gloo"), expected, size)
 
     def test_cartpole(self):
-        self.check("cartpole", [*SMALL, "--steps=12288", "normalize_obs=true", "normalize_reward=true"], (2, 3, 4))
+        self.check("cartpole", [*SMALL, "--steps=12288", "normalize_obs=true", "normalize_reward=true"], (2, 3, 4), (3,))
 
     def test_cage2(self):
         self.check("cage2", ["train", "cage2", "--steps=4800", "--num-envs=24", "n_steps=50", "ppo.blocks=12",
-                             "eval.episodes=2"], (2, 4))
+                             "eval.episodes=2"], (2, 4), (2,))
 
     def test_coinrun(self):
         self.check("coinrun", ["train", "coinrun", "--steps=128", "--num-envs=4", "n_steps=16", "ppo.blocks=2",
@@ -141,6 +157,8 @@ class Bits(Scratch):
     def test_fast_sums_learn_too(self):
         arguments = [*SMALL, "--steps=12288", "cluster.sum=fast"]
         hashes = {self.trained(Team(size, [*arguments, self.out(f"fast{size}"), "--json"])) for size in (2, 3)}
+        hosts = Team(2, [*arguments, self.out("hosts"), "--json"], by_hosts)
+        hashes.add(self.trained(hosts, "Gloo"))  # as on one host: few numbers are added in the order of ranks
         self.assertEqual(len(hashes), 2)
 
     def test_policies_on_libtorch(self):
@@ -180,10 +198,10 @@ class Bits(Scratch):
 class Faults(Scratch):
     COMMAND = [*SMALL, ENDLESS, "save_freq=768"]
 
-    def disturbed(self, name, signum, victim, status, text, within):
-        team = Team(3, [*self.COMMAND, self.out(name), HASTY])
+    def disturbed(self, name, signum, victim, status, text, within, start=by_torchrun):
+        team = Team(3, [*self.COMMAND, self.out(name), HASTY], start)
         self.addCleanup(team.kill)
-        team.wait_for(self.root / name / "checkpoints" / "step_3072")
+        team.wait_for(self.root / name, 3072)
         team.processes[victim].send_signal(signum)
         if signum == signal.SIGSTOP:
             time.sleep(8)
@@ -193,6 +211,7 @@ class Faults(Scratch):
     def test_a_process_that_dies_is_named(self):
         for victim in (0, 2):
             self.disturbed(f"kill{victim}", signal.SIGKILL, victim, 3, f"rank {victim} is lost: its process ended", 6)
+        self.disturbed("host", signal.SIGKILL, 1, 3, "rank 1 is lost: its process ended", 6, by_hosts)
 
     def test_a_process_that_hangs_is_named(self):
         self.disturbed("stop", signal.SIGSTOP, 1, 3, "rank 1 is lost: no sign of life within 6 s", 2)
@@ -200,7 +219,7 @@ class Faults(Scratch):
     def test_an_interrupt_of_any_ends_all_in_order(self):
         team = Team(3, [*self.COMMAND, self.out("int")])
         self.addCleanup(team.kill)
-        team.wait_for(self.root / "int" / "checkpoints" / "step_3072")
+        team.wait_for(self.root / "int", 3072)
         team.processes[1].send_signal(signal.SIGINT)
         ended = team.end()
         self.assertEqual([status for status, _, _ in ended], [130] * 3)
@@ -208,14 +227,14 @@ class Faults(Scratch):
             self.assertIn("interrupted after", last_line(err))
 
     def test_what_is_started_again_ends_with_the_same_bits(self):
-        limit = ["--steps=49152"]
+        limit = ["--steps=196608"]
         expected = alone([*SMALL, *limit, self.out("one")])["params_sha256"]
         rng = random.Random(7)
         for number in range(OPTIONS.kills):
             name = f"killed{number}"
             command = [*SMALL, *limit, "save_freq=768", "--auto-resume", self.out(name), "--json"]
             team = Team(3, command)
-            team.wait_for(self.root / name / "checkpoints" / "step_768")
+            team.wait_for(self.root / name, 768)
             time.sleep(rng.uniform(0, 1))
             team.processes[rng.randrange(3)].kill()
             team.end()
@@ -260,13 +279,13 @@ class ByRay(Scratch):
                                 stderr=subprocess.STDOUT, text=True)
 
     def test_what_it_starts_again_ends_with_the_same_bits(self):
-        arguments = [*SMALL, "--steps=49152", "save_freq=768"]
+        arguments = [*SMALL, "--steps=196608", "save_freq=768"]
         expected = alone([*arguments, self.out("one")])["params_sha256"]
         run = self.root / "two"
         driver = self.start("--num-workers=2", f"--program={OPTIONS.binary}", *arguments, f"--out={run}")
         self.addCleanup(driver.kill)
         deadline = time.monotonic() + 90
-        while not (run / "checkpoints" / "step_3072").exists():
+        while steps_kept(run) < 3072:
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
         os.kill(programs_of(run)[-1], signal.SIGKILL)
@@ -289,11 +308,7 @@ class ByRay(Scratch):
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.05)
 
-        def has_trained(steps):
-            kept = [int(each.name.split("_")[1]) for each in run.glob("checkpoints/step_*") if each.name[5:].isdigit()]
-            return max(kept, default=0) >= steps
-
-        wait_for(lambda: has_trained(8192) and len(programs_of("--wait=120", "actor")) == 2)
+        wait_for(lambda: steps_kept(run) >= 8192 and len(programs_of("--wait=120", "actor")) == 2)
         first = programs_of("--wait=120", "actor")
         os.kill(first[0], signal.SIGKILL)
         wait_for(lambda: len(set(programs_of("--wait=120", "actor")) - set(first)) == 1)
@@ -420,6 +435,14 @@ class RemoteActors(Scratch):
             time.sleep(0.05)
         self.fail(f"{steps} steps were not reached")
 
+    def wait_for_actors(self, name, count, timeout=60):
+        """Until so many are those that the last update had."""
+        path = self.root / name / "metrics.jsonl"
+        start = time.monotonic()
+        while json.loads(path.read_text().splitlines()[-2])["async/actors"] != count:
+            self.assertLess(time.monotonic() - start, timeout)
+            time.sleep(0.05)
+
     def wait_for_more(self, name):
         """Until so many were learnt that actors which are no longer there cannot have played them."""
         self.wait_for_steps(name, self.steps_of(name) + 50000)
@@ -443,12 +466,13 @@ class RemoteActors(Scratch):
         learner = self.learner("killed", ENDLESS, HASTY)
         first, second = self.actor(), self.actor()
         self.wait_for_steps("killed", 20000)
+        self.wait_for_actors("killed", 2)
         first.kill()
-        self.wait_for_more("killed")
+        self.wait_for_actors("killed", 1)
         third = self.actor()
-        time.sleep(1)
+        self.wait_for_actors("killed", 2)
         second.kill()
-        self.wait_for_more("killed")
+        self.wait_for_actors("killed", 1)
         err = self.interrupted(learner)
         self.assertEqual(err.count("an actor has joined"), 3, err)
         self.assertEqual(err.count("an actor is lost"), 2, err)
@@ -553,17 +577,19 @@ class RemoteActors(Scratch):
 class Pauses(Scratch):
     def test_short_ones_break_nothing(self):
         """A process that waits looks up ten times a second: what comes in just then is no failure."""
-        team = Team(2, [*SMALL, ENDLESS, "save_freq=768", self.out("paused")])
-        self.addCleanup(team.kill)
-        team.wait_for(self.root / "paused" / "checkpoints" / "step_3072")
-        for number in range(60):
-            team.processes[1].send_signal(signal.SIGSTOP)
-            time.sleep(0.095 + number % 20 * 0.001)
-            team.processes[1].send_signal(signal.SIGCONT)
-            time.sleep(0.02)
-        self.assertEqual([process.poll() for process in team.processes], [None, None])
-        team.processes[0].send_signal(signal.SIGINT)
-        self.assertEqual([status for status, _, _ in team.end()], [130, 130])
+        for start, pauses in ((by_torchrun, 20), (by_hosts, 40)):
+            name = start.__name__
+            team = Team(2, [*SMALL, ENDLESS, "save_freq=768", self.out(name)], start)
+            self.addCleanup(team.kill)
+            team.wait_for(self.root / name, 3072)
+            for number in range(pauses):
+                team.processes[1].send_signal(signal.SIGSTOP)
+                time.sleep(0.095 + number % 20 * 0.001)
+                team.processes[1].send_signal(signal.SIGCONT)
+                time.sleep(0.02)
+            self.assertEqual([process.poll() for process in team.processes], [None, None])
+            team.processes[0].send_signal(signal.SIGINT)
+            self.assertEqual([status for status, _, _ in team.end()], [130, 130])
 
 
 class TakenPort(Scratch):
@@ -612,7 +638,7 @@ class TakenPort(Scratch):
         run = Team(2, [*SMALL, ENDLESS, "save_freq=768", self.out("first"), f"cluster.port={port}"],
                    lambda rank, size: by_torchrun(rank, size, host, local=1))
         self.addCleanup(run.kill)
-        run.wait_for(self.root / "first" / "checkpoints" / "step_3072")
+        run.wait_for(self.root / "first", 3072)
         for size in (2, 3):
             self.assert_refused(port, size)
         self.assertEqual([process.poll() for process in run.processes], [None, None])
@@ -722,7 +748,7 @@ class BetweenHosts(Scratch):
         team = Team(3, lambda rank: commands[rank][1:], lambda rank, size: {},
                     lambda rank: self.hosts.prefix(commands[rank][0]))
         self.addCleanup(team.kill)
-        team.wait_for(self.root / "cut" / "checkpoints" / "step_8192")
+        team.wait_for(self.root / "cut", 8192)
         time.sleep(1)
         self.hosts.cut_off(1)
         time.sleep(9)
@@ -738,7 +764,7 @@ class BetweenHosts(Scratch):
         expected = alone([*limit, self.out("one")])["params_sha256"]
         command = [*limit, self.out("cut"), "--auto-resume", "--json"]
         team = self.team(command)
-        team.wait_for(self.root / "cut" / "checkpoints" / "step_1536")
+        team.wait_for(self.root / "cut", 1536)
         self.hosts.cut_off(1)
         start = time.monotonic()
         ended = team.end()
@@ -870,7 +896,7 @@ class BySlurm(Scratch):
         run = self.root / "killed"
         first = self.srun(2, 2, *arguments, f"--out={run}", "--auto-resume")
         deadline = time.monotonic() + 60
-        while not (run / "checkpoints" / "step_3072").exists():
+        while steps_kept(run) < 3072:
             self.assertIsNone(first.poll())
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)

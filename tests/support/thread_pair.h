@@ -30,6 +30,7 @@ class ThreadPair {
     ~Rank() override { fail(Error(ErrorCode::kEnvironment, "the other one is lost")); }
     int rank() const override { return rank_; }
     int size() const override { return 2; }
+    std::string way() const override { return "threads"; }
     void all_gather(std::span<const std::byte>, std::span<std::byte>) override {}
     void all_reduce(std::span<float>) override {}
     void broadcast(std::span<std::byte> bytes, int from) override {

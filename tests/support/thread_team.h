@@ -47,6 +47,7 @@ class ThreadTeam {
     Rank(ThreadTeam& team, int rank) : team_(team), rank_(rank) {}
     int rank() const override { return rank_; }
     int size() const override { return static_cast<int>(team_.given_.size()); }
+    std::string way() const override { return "threads"; }
 
     void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
       team_.exchange(rank_, mine, [&](const auto& given) {

@@ -1,9 +1,13 @@
 // Processes on c10d and Gloo: src/nn/c10d.h. For the one file of the plugin.
 //
-// Two groups of connections: one for what is exchanged, one for signs of life, on which a thread
-// meets the others every second. Gloo says that something broke, never who broke it. So whoever
+// Two groups of connections: one for what is exchanged, where processes of one host do not have
+// memory in common for that, one for signs of life, on which a thread meets the others every
+// second. Gloo says that something broke, never who broke it. So whoever
 // notices calls the roll in the store: those who are there sign, and those who do not are lost.
 #pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #ifndef USE_C10D_GLOO
 #define USE_C10D_GLOO
@@ -12,6 +16,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -19,7 +24,9 @@
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/collective.h"
+#include "flotilla/core/descriptor.h"
 #include "flotilla/core/launch.h"
+#include "flotilla/core/shared_exchange.h"
 #include "flotilla/core/text.h"
 #include "flotilla/nn/meeting_file.h"
 #include "flotilla/nn/torch/c10d_store.h"
@@ -76,6 +83,7 @@ class C10dCollective final : public Collective {
     wait_for_all();
     exchange_ = make_group("exchange", own);
     life_ = make_group("life", own);
+    if (launch.one_host() && !names_) share_memory();
     watcher_ = std::thread([this] { watch(); });
   }
 
@@ -90,11 +98,13 @@ class C10dCollective final : public Collective {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  std::string way() const override { return shared_ ? "shared memory" : "Gloo"; }
 
-  // What is exchanged lies in tensors of libtorch, which live until Gloo is done with them: where a
-  // process is lost, that may be after whoever called has given up.
+  // What Gloo exchanges lies in tensors of libtorch, which live until Gloo is done with them: where
+  // a process is lost, that may be after whoever called has given up.
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
     if (mine.empty()) return;
+    if (shared_) return shared_->all_gather(mine, all, glance());
     at::Tensor received;
     complete([&] {
       WorkPtr work;
@@ -105,6 +115,7 @@ class C10dCollective final : public Collective {
   }
 
   void all_reduce(std::span<float> numbers) override {
+    if (shared_) return shared_->all_reduce(numbers, glance());
     std::vector<at::Tensor> tensors = {
         at::empty({static_cast<int64_t>(numbers.size())}, at::kFloat)};
     std::memcpy(tensors[0].data_ptr(), numbers.data(), numbers.size_bytes());
@@ -114,6 +125,7 @@ class C10dCollective final : public Collective {
 
   void broadcast(std::span<std::byte> bytes, int from) override {
     if (bytes.empty()) return;
+    if (shared_) return shared_->broadcast(bytes, from, glance());
     std::vector<at::Tensor> tensors = {bytes_in_tensor(bytes)};
     c10d::BroadcastOptions options;
     options.rootRank = from;
@@ -202,6 +214,38 @@ class C10dCollective final : public Collective {
     return c10::make_intrusive<c10d::ProcessGroupGloo>(prefixed, rank_, size_, options);
   }
 
+  // Null where there is no such memory, or this process may not see it (a container of its own).
+  template <class... Memory>
+  std::unique_ptr<SharedExchange> seen_memory(const Memory&... memory) const {
+    try {
+      return std::make_unique<SharedExchange>(rank_, size_, memory...);
+    } catch (const Error&) {
+      return {};
+    }
+  }
+
+  // Rank 0 makes memory, and the others find it among its open files. All have it or none.
+  void share_memory() {
+    std::unique_ptr<SharedExchange> shared;
+    if (rank_ == 0) shared = seen_memory();
+    struct Place {
+      int64_t pid, fd;
+      uint64_t mark;
+    };
+    std::array<Place, 1> at{};
+    if (shared) at[0] = {::getpid(), shared->fd(), shared->mark()};
+    broadcast(std::as_writable_bytes(std::span(at)), 0);
+    if (rank_ != 0 && at[0].pid != 0) {
+      const std::string path = text("/proc/", at[0].pid, "/fd/", at[0].fd);
+      const Descriptor memory(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+      shared = seen_memory(memory.get());
+    }
+    const std::byte mine{shared != nullptr && shared->mark() == at[0].mark};
+    std::vector<std::byte> all(static_cast<size_t>(size_));
+    all_gather({&mine, 1}, all);
+    if (std::ranges::count(all, std::byte{1}) == size_) shared_ = std::move(shared);
+  }
+
   void wait_for_all() {
     const uint64_t start = now_ns();
     store_->set(here(rank_), bytes_of("1"));
@@ -219,18 +263,23 @@ class C10dCollective final : public Collective {
     }
   }
 
+  // For who waits: ends that when it is in vain.
+  SharedExchange::Glance glance() const {
+    return [this, begin = now_ns()] {
+      if (!ending_ && verdict()) throw *verdict();
+      if (ending_ && seconds_since(begin) > deadline_s_) {
+        throw Error(ErrorCode::kEnvironment, "the others are gone");
+      }
+    };
+  }
+
   // Starts an operation and waits for it, as long as all are there.
   template <class Start>
   void complete(const Start& start) {
     try {
       const WorkPtr work = start();
-      const uint64_t begin = now_ns();
-      while (!finished(*work)) {
-        if (!ending_ && verdict()) throw *verdict();
-        if (ending_ && seconds_since(begin) > deadline_s_) {
-          throw Error(ErrorCode::kEnvironment, "the others are gone");
-        }
-      }
+      const SharedExchange::Glance look_up = glance();
+      while (!finished(*work)) look_up();
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
@@ -365,6 +414,7 @@ class C10dCollective final : public Collective {
   std::optional<MeetingFile> file_;
   StorePtr store_;
   GroupPtr exchange_, life_;
+  std::unique_ptr<SharedExchange> shared_;
   mutable std::mutex mutex_;
   std::condition_variable bell_;
   std::optional<Error> verdict_;  // under mutex_
