@@ -13,6 +13,7 @@
 #include <span>
 
 #include "flotilla/domains/classic/choice.h"
+#include "flotilla/domains/classic/sine_cosine.h"
 #include "flotilla/env/env.h"
 
 namespace flotilla::classic {
@@ -81,15 +82,15 @@ class CartPole {
   void step_many(std::span<State* const> states, ActionRow actions,
                  std::span<Outcome> outcomes) const noexcept {
     constexpr size_t kAtOnce = 64;
-    double sine[kAtOnce], cosine[kAtOnce], speed[kAtOnce], x[kAtOnce], theta[kAtOnce];
+    double angle[kAtOnce], speed[kAtOnce], sine[kAtOnce], cosine[kAtOnce];
+    double x[kAtOnce], theta[kAtOnce];
     for (size_t first = 0; first < states.size(); first += kAtOnce) {
       const size_t count = std::min(kAtOnce, states.size() - first);
       for (size_t i = 0; i < count; ++i) {
-        const State& s = *states[first + i];
-        cosine[i] = std::cos(s.theta);
-        sine[i] = std::sin(s.theta);
-        speed[i] = s.theta_dot;
+        angle[i] = states[first + i]->theta;
+        speed[i] = states[first + i]->theta_dot;
       }
+      sines_and_cosines(angle, sine, cosine, count);
       for (size_t i = 0; i < count; ++i) {
         const int choice = actions.discrete(first + i);
         const Accelerations found = accelerations(choice, speed[i], sine[i], cosine[i]);
