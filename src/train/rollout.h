@@ -103,8 +103,8 @@ class Rollout {
   Batch batch(const BatchNeeds& needs, const float* rewards, float epsilon) const;
 
   // Throws Error(kNumeric) that names env, field and step of the first reward or observation that
-  // is not finite. Row i belongs to env first_env + i.
-  void require_finite(int first_env = 0) const;
+  // is not finite. Row i belongs to env first_env + i. `pool`: who looks; null: the caller alone.
+  void require_finite(int first_env = 0, ThreadPool* pool = nullptr) const;
 
   // Public arrays, by row.
   std::byte *obs = nullptr, *latent = nullptr;

@@ -180,7 +180,7 @@ void Trainer::learn_from_envs(double fraction_done) {
                                .updates = static_cast<uint64_t>(progress_.updates)};
   const auto epsilon = static_cast<float>(learner_->epsilon(progress.fraction));
   collect(epsilon);
-  rollout_->require_finite(vec_->first_env());
+  rollout_->require_finite(vec_->first_env(), &learner_pool());
   hear_news();
   scale_rewards();
   if (EnvMemory* memory = vec_->memory(); memory != nullptr) {

@@ -206,6 +206,14 @@ TEST(Trainer, WhatIsNotANumberIsNamed) {
             "env 0 of 'test_broken': observation is nan at step 20 of the rollout");
   EXPECT_EQ(refusal(small({"horizon=32", "env.defect=nan_reward"})),
             "env 0 of 'test_broken': reward is nan at step 19 of the rollout");
+  const std::vector<std::string> many = {"horizon=600", "num_envs=64", "threads=2"};
+  for (const auto& [defect, text] : {std::pair("obs", "observation is nan at step 20"),
+                                     std::pair("reward", "reward is nan at step 19")}) {
+    std::vector<std::string> overrides = many;
+    overrides.push_back(std::string("env.defect=nan_") + defect);
+    EXPECT_EQ(refusal(small(overrides)),
+              std::string("env 0 of 'test_broken': ") + text + " of the rollout");
+  }
 }
 
 TEST(Trainer, RefusesWhatContradictsItself) {
