@@ -23,7 +23,7 @@ constexpr int kMostTokens = 64;      // of a kind in an observation
 constexpr int kSmallHead = 8;        // up to this many outputs, a head is a few dot products
 constexpr int kLossRows = 16;        // whose loss is asked together where minibatches are small
 constexpr int kDerivedColumns = 64;  // of a matrix that is put in another order, by one thread
-constexpr int kPieceRows = 32;       // of a matrix whose gradient is collected, by one thread
+constexpr int kPieceRows = 16;       // of a matrix whose gradient is collected, by one thread
 // Neighbouring shards that are summed by whoever finishes the last of them, while their gradients
 // are in that core's cache; only the sums of bundles travel between cores. Where there is only one
 // bundle, all threads sum its shards.

@@ -17,7 +17,7 @@ constexpr size_t kShardRows = 64;
 constexpr int kMaxShards = 64;
 // Where gradients of hidden layers are collected, a shard is small, for a row takes long; and what
 // so many rows leave is kept at once.
-constexpr size_t kTorsoShardRows = 32, kRoundRows = 2048;
+constexpr size_t kTorsoShardRows = 16, kRoundRows = 2048;
 // Numbers in the gradients of all shards, at most; but so many shards are always allowed.
 constexpr size_t kSlotFloats = size_t{1} << 23;
 constexpr size_t kFewShards = 8;
