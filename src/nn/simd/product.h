@@ -53,6 +53,22 @@ struct FromBias {
   const float* bias;
   FLOTILLA_INLINE V operator()(long, long column) const { return load(bias + column); }
 };
+struct FromRows {
+  const float* rows;  // null: zeros
+  long width;
+  FLOTILLA_INLINE V operator()(long row, long column) const {
+    return rows == nullptr ? V{} : load(rows + row * width + column);
+  }
+};
+
+// Where sums go that are stored as they are.
+struct IntoRows {
+  float* rows;
+  long width;
+  FLOTILLA_INLINE void operator()(long row, long column, V sum) const {
+    store(rows + row * width + column, sum);
+  }
+};
 
 // sum[r] += x(r) * a row of the right matrix
 template <int kRows, int kVectors, class Factor>

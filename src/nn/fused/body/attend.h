@@ -50,7 +50,7 @@ struct TokenLinear {
     float *packed = room.work + room.net.plan->work_packed, *weights = gradient + layer.weight;
     Matrix::pack(d, out.stride, rows, out.width, packed);
     Matrix::multiply(in.width, out.width, rows, Left{room.at(in), 1, in.stride}, packed,
-                     from(weights, out.width), into(weights, out.width));
+                     FromRows{weights, out.width}, IntoRows{weights, out.width});
     for (int c = 0; c < out.width; c += kLanes) {
       V sum = load(gradient + layer.bias + c);
       for (int row = 0; row < rows; ++row) sum = sum + load(d + row * out.stride + c);
@@ -64,7 +64,7 @@ struct TokenLinear {
         rows, in.width, out.width, Left{d, out.stride, 1}, room.net.derived + layer.transposed,
         [=](long row, long column)
             FLOTILLA_INLINE_LAMBDA { return adds ? load(d_in + row * d_in_row + column) : V{}; },
-        into(d_in, d_in_row));
+        IntoRows{d_in, d_in_row});
   }
 
   static void derive(const TokenLayer& layer, const float* params, float* derived) {

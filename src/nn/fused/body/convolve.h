@@ -5,7 +5,8 @@
 
 // What they do alike in either precision.
 struct Pictures {
-  // Calls multiply(start, end) for the sums of all windows. sums: what the block was given, which
+  // Calls multiply(start, end) for the sums of all windows, of which those behind the outputs are
+  // not taken. sums: what the block was given, which
   // kOuter adds to. out: the picture that is read next; or what is to be pooled.
   template <class Multiply>
   static FLOTILLA_INLINE void sum_windows(const Network& net, const ConvLayer& conv, float* sums,
@@ -15,15 +16,15 @@ struct Pictures {
     const bool relu = conv.relu && conv.role != Role::kPooled;
     const long width = conv.outputs;
     const int32_t* at = conv.sum_at;
-    const auto start = [=](long window, long column) FLOTILLA_INLINE_LAMBDA {
-      const V first = load(bias + column);
-      return adds ? first + load(sums + window * width + column) : first;
+    const auto given = [=](long window, long column) FLOTILLA_INLINE_LAMBDA {
+      return load(bias + column) + load(sums + window * width + column);
     };
     const auto end = [=](long window, long column, V sum) FLOTILLA_INLINE_LAMBDA {
       if (adds) store(sums + window * width + column, sum);
       store(out + at[window] + column, relu ? max(sum, V{}) : sum);
     };
-    multiply(start, end);
+    if (adds) return multiply(given, end);
+    multiply(FromBias{bias}, end);
   }
 
   // Where gradients of what windows hold go: to the numbers they hold, added up.
@@ -169,15 +170,11 @@ struct Bf16Convolutions : Pictures, LeftFactors<Products> {
     const In* windows = copy_windows(conv, in, work + net.plan->work_windows);
     const long width = conv.outputs;
     sum_windows(net, conv, sums, out, [&](auto start, auto end) FLOTILLA_INLINE_LAMBDA {
-      const auto start_inside = [=](long window, long column) FLOTILLA_INLINE_LAMBDA {
-        return column < width ? start(window, column) : V{};
-      };
       const auto end_inside = [=](long window, long column, V sum) FLOTILLA_INLINE_LAMBDA {
         if (column < width) end(window, column, sum);
       };
       Products::multiply(windows, conv.deep(), conv.windows(),
-                         {conv.deep(), conv.wide(), net.derived + conv.packed}, start_inside,
-                         end_inside);
+                         {conv.deep(), conv.wide(), net.derived + conv.packed}, start, end_inside);
     });
   }
 
@@ -199,7 +196,7 @@ struct Bf16Convolutions : Pictures, LeftFactors<Products> {
         turned(d, conv.outputs, conv.windows(), conv.outputs, depth, work + plan.work_turned);
     float* sums = work + conv.gradient;
     Products::multiply(left, depth, conv.outputs, {depth, conv.deep(), right},
-                       from(sums, conv.deep()), into(sums, conv.deep()));
+                       FromRows{sums, conv.deep()}, IntoRows{sums, conv.deep()});
     add_column_sums(d, conv.windows(), conv.outputs, gradient + conv.bias);
   }
 

@@ -29,26 +29,13 @@ FLOTILLA_INLINE auto into_slopes(const float* h, float* d, long width) {
     store(d + at, sum * slope<kRelu>(load(h + at)));
   };
 }
-FLOTILLA_INLINE auto into(float* target, long width) {
-  return [=](long row, long column, V sum)
-             FLOTILLA_INLINE_LAMBDA { store(target + row * width + column, sum); };
-}
-FLOTILLA_INLINE auto from(const float* target, long width) {
-  return [=](long row, long column)
-             FLOTILLA_INLINE_LAMBDA { return load(target + row * width + column); };
-}
-
-FLOTILLA_INLINE auto from_unless(bool begins, const float* target, long width) {
-  return [=](long row, long column)
-             FLOTILLA_INLINE_LAMBDA { return begins ? V{} : load(target + row * width + column); };
-}
 
 // target[rows][columns] += left * right, where columns are padded; begins: = left * right
 template <class Factors>
 void add_product(int rows, int columns, int depth, Factors left, Right right, float* target,
                  bool begins = false) {
-  product<kPad>(rows, columns, depth, left, right, from_unless(begins, target, columns),
-                into(target, columns));
+  product<kPad>(rows, columns, depth, left, right, FromRows{begins ? nullptr : target, columns},
+                IntoRows{target, columns});
 }
 
 void clear(float* numbers, int count) {
@@ -100,7 +87,7 @@ struct Fp32Layers {
   static void add_input_gradient(const Network& net, const Layer& layer, const float* d, int rows,
                                  float* d_x, long x_row, float*) {
     Matrix::multiply(rows, layer.in, layer.out, Left{d, layer.out, 1},
-                     net.derived + layer.transposed, from(d_x, x_row), into(d_x, x_row));
+                     net.derived + layer.transposed, FromRows{d_x, x_row}, IntoRows{d_x, x_row});
   }
 
   // gradient += x^T * d; begins: = x^T * d
@@ -193,7 +180,7 @@ struct Bf16Layers : LeftFactors<Products> {
                                  float* d_x, long x_row, float* work) {
     const In* in = rounded(d, layer.out, rows, layer.out, layer.out, work + net.plan->work_rounded);
     Products::multiply(in, layer.out, rows, {layer.out, layer.in, net.derived + layer.transposed},
-                       from(d_x, x_row), into(d_x, x_row));
+                       FromRows{d_x, x_row}, IntoRows{d_x, x_row});
   }
 
   static void add_gradient(const Network& net, const Layer& layer, const float* x, long x_row,
@@ -203,7 +190,8 @@ struct Bf16Layers : LeftFactors<Products> {
     float* right = work + net.plan->work_packed;
     Products::pack_rows(d, rows, depth, layer.out, right);
     Products::multiply(in, depth, layer.in, {depth, layer.out, right},
-                       from_unless(begins, gradient, layer.out), into(gradient, layer.out));
+                       FromRows{begins ? nullptr : gradient, layer.out},
+                       IntoRows{gradient, layer.out});
   }
 
   static void derive(const Layer& layer, int part, bool backwards, const float* params,

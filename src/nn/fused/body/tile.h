@@ -26,7 +26,8 @@ void large_head_forward(const Head& head, const float* params, const float* deri
                         long h_row, int rows, float* by_row, float* out) {
   const long width = padded(head.out);
   product<kPad>(rows, static_cast<int>(width), head.in, Left{h, h_row, 1},
-                {derived + head.columns, width}, FromBias{params + head.bias}, into(by_row, width));
+                {derived + head.columns, width}, FromBias{params + head.bias},
+                IntoRows{by_row, width});
   for (int o = 0; o < head.out; o += kLanes) {
     for (int r = 0; r < rows; r += kLanes) {
       V t[kLanes];
@@ -294,9 +295,9 @@ void heads_backward(const Tile& tile, const Branch& branch, float* d) {
     if (branch.heads == 1) {
       spread(FromZero(), slopes);
     } else if (i == branch.first_head) {
-      spread(FromZero(), into(d, head.in));
+      spread(FromZero(), IntoRows{d, head.in});
     } else {
-      spread(from(d, head.in), slopes);
+      spread(FromRows{d, head.in}, slopes);
     }
   }
 }

@@ -11,10 +11,28 @@ struct TileShapes {
 // stack: of what the intrinsic reads, the compiler knows the first eight bytes only.
 alignas(64) const TileShapes kTileShapes;
 
-template <class Start>
-constexpr bool kIsZero = false;
-template <>
-constexpr bool kIsZero<FromZero> = true;
+// The intrinsics want their tiles by name.
+template <int kTile>
+FLOTILLA_INLINE void clear_tile() {
+  if constexpr (kTile == 0) _tile_zero(0);
+  if constexpr (kTile == 1) _tile_zero(1);
+  if constexpr (kTile == 2) _tile_zero(2);
+  if constexpr (kTile == 3) _tile_zero(3);
+}
+template <int kTile>
+FLOTILLA_INLINE void load_tile(const float* from, size_t row_bytes) {
+  if constexpr (kTile == 0) _tile_loadd(0, from, row_bytes);
+  if constexpr (kTile == 1) _tile_loadd(1, from, row_bytes);
+  if constexpr (kTile == 2) _tile_loadd(2, from, row_bytes);
+  if constexpr (kTile == 3) _tile_loadd(3, from, row_bytes);
+}
+template <int kTile>
+FLOTILLA_INLINE void store_tile(float* to, size_t row_bytes) {
+  if constexpr (kTile == 0) _tile_stored(0, to, row_bytes);
+  if constexpr (kTile == 1) _tile_stored(1, to, row_bytes);
+  if constexpr (kTile == 2) _tile_stored(2, to, row_bytes);
+  if constexpr (kTile == 3) _tile_stored(3, to, row_bytes);
+}
 
 struct Tiles {
   typedef uint16_t In;  // a bfloat16
@@ -80,19 +98,6 @@ struct Tiles {
     return packed;
   }
 
-  // What `count` rows of 16 columns start from, for tiles to load.
-  template <class Start>
-  static FLOTILLA_INLINE void lay_out(float* sums, int row, int count, int column, Start start) {
-    for (int r = 0; r < count; ++r) store(sums + r * kOutputs, start(row + r, column));
-  }
-
-  // Calls end for `count` rows of 16 columns that lie in `sums`.
-  template <class End>
-  static FLOTILLA_INLINE void hand_over(const float* sums, int row, int count, int column,
-                                        End end) {
-    for (int r = 0; r < count; ++r) end(row + r, column, load(sums + r * kOutputs));
-  }
-
   // The intrinsics are opaque to the compiler, which must not keep what they read in registers.
   static FLOTILLA_INLINE void inputs_are_written() { __asm__ volatile("" ::: "memory"); }
 
@@ -120,6 +125,41 @@ struct Tiles {
  private:
   static constexpr int kTileBytes = 64;  // from row to row
 
+  // A block of `count` sums from (row, column) on, in a tile. Those that are the rows of a matrix
+  // go between it and the tile; `staged` is for all others.
+  template <int kTile, class Start>
+  static FLOTILLA_INLINE void begin_sums(float* staged, int row, int count, int column,
+                                         Start start) {
+    if constexpr (__is_same(Start, FromZero)) {
+      clear_tile<kTile>();
+    } else if constexpr (__is_same(Start, FromBias)) {
+      load_tile<kTile>(start.bias + column, 0);
+    } else {
+      if constexpr (__is_same(Start, FromRows)) {
+        if (start.rows == nullptr) return clear_tile<kTile>();
+        if (count == kRowsAtOnce) {
+          return load_tile<kTile>(start.rows + row * start.width + column,
+                                  (size_t)start.width * sizeof(float));
+        }
+      }
+      for (int r = 0; r < count; ++r) store(staged + r * kOutputs, start(row + r, column));
+      inputs_are_written();
+      load_tile<kTile>(staged, kTileBytes);
+    }
+  }
+
+  template <int kTile, class End>
+  static FLOTILLA_INLINE void end_sums(float* staged, int row, int count, int column, End end) {
+    if constexpr (__is_same(End, IntoRows)) {
+      if (count == kRowsAtOnce) {
+        return store_tile<kTile>(end.rows + row * end.width + column,
+                                 (size_t)end.width * sizeof(float));
+      }
+    }
+    store_tile<kTile>(staged, kTileBytes);
+    for (int r = 0; r < count; ++r) end(row + r, column, load(staged + r * kOutputs));
+  }
+
   // 16 rows and `lower` more by 32 columns.
   template <class Start, class End>
   static FLOTILLA_INLINE void multiply_two(const In* upper, int stride, const In* left, int inputs,
@@ -127,23 +167,12 @@ struct Tiles {
     const In* right = left + (size_t)kOutputs * inputs;
     const In* below = upper + (size_t)kRowsAtOnce * stride;
     const size_t stride_bytes = (size_t)stride * sizeof(In);
-    alignas(64) float sums[4][kRowsAtOnce * kOutputs];
-    if constexpr (kIsZero<Start>) {
-      _tile_zero(0);
-      _tile_zero(1);
-      _tile_zero(2);
-      _tile_zero(3);
-    } else {
-      lay_out(sums[0], row, kRowsAtOnce, column, start);
-      lay_out(sums[1], row, kRowsAtOnce, column + kOutputs, start);
-      lay_out(sums[2], row + kRowsAtOnce, lower, column, start);
-      lay_out(sums[3], row + kRowsAtOnce, lower, column + kOutputs, start);
-      inputs_are_written();
-      _tile_loadd(0, sums[0], kTileBytes);
-      _tile_loadd(1, sums[1], kTileBytes);
-      _tile_loadd(2, sums[2], kTileBytes);
-      _tile_loadd(3, sums[3], kTileBytes);
-    }
+    const int next = column + kOutputs, lower_row = row + kRowsAtOnce;
+    alignas(64) float staged[4][kRowsAtOnce * kOutputs];
+    begin_sums<0>(staged[0], row, kRowsAtOnce, column, start);
+    begin_sums<1>(staged[1], row, kRowsAtOnce, next, start);
+    begin_sums<2>(staged[2], lower_row, lower, column, start);
+    begin_sums<3>(staged[3], lower_row, lower, next, start);
     for (int k = 0; k < inputs; k += kInputs) {
       _tile_loadd(4, upper + k, stride_bytes);
       _tile_loadd(6, left + k * kOutputs, kTileBytes);
@@ -154,14 +183,10 @@ struct Tiles {
       _tile_dpbf16ps(2, 5, 6);
       _tile_dpbf16ps(3, 5, 7);
     }
-    _tile_stored(0, sums[0], kTileBytes);
-    _tile_stored(1, sums[1], kTileBytes);
-    _tile_stored(2, sums[2], kTileBytes);
-    _tile_stored(3, sums[3], kTileBytes);
-    hand_over(sums[0], row, kRowsAtOnce, column, end);
-    hand_over(sums[1], row, kRowsAtOnce, column + kOutputs, end);
-    hand_over(sums[2], row + kRowsAtOnce, lower, column, end);
-    hand_over(sums[3], row + kRowsAtOnce, lower, column + kOutputs, end);
+    end_sums<0>(staged[0], row, kRowsAtOnce, column, end);
+    end_sums<1>(staged[1], row, kRowsAtOnce, next, end);
+    end_sums<2>(staged[2], lower_row, lower, column, end);
+    end_sums<3>(staged[3], lower_row, lower, next, end);
   }
 
   // `count` rows, at most 16, by 32 columns.
@@ -170,17 +195,9 @@ struct Tiles {
                                            int row, int count, int column, Start start, End end) {
     const In* right = left + (size_t)kOutputs * inputs;
     const size_t stride_bytes = (size_t)stride * sizeof(In);
-    alignas(64) float sums[2][kRowsAtOnce * kOutputs];
-    if constexpr (kIsZero<Start>) {
-      _tile_zero(0);
-      _tile_zero(1);
-    } else {
-      lay_out(sums[0], row, count, column, start);
-      lay_out(sums[1], row, count, column + kOutputs, start);
-      inputs_are_written();
-      _tile_loadd(0, sums[0], kTileBytes);
-      _tile_loadd(1, sums[1], kTileBytes);
-    }
+    alignas(64) float staged[2][kRowsAtOnce * kOutputs];
+    begin_sums<0>(staged[0], row, count, column, start);
+    begin_sums<1>(staged[1], row, count, column + kOutputs, start);
     for (int k = 0; k < inputs; k += kInputs) {
       _tile_loadd(4, x + k, stride_bytes);
       _tile_loadd(6, left + k * kOutputs, kTileBytes);
@@ -188,9 +205,7 @@ struct Tiles {
       _tile_dpbf16ps(0, 4, 6);
       _tile_dpbf16ps(1, 4, 7);
     }
-    _tile_stored(0, sums[0], kTileBytes);
-    _tile_stored(1, sums[1], kTileBytes);
-    hand_over(sums[0], row, count, column, end);
-    hand_over(sums[1], row, count, column + kOutputs, end);
+    end_sums<0>(staged[0], row, count, column, end);
+    end_sums<1>(staged[1], row, count, column + kOutputs, end);
   }
 };
