@@ -86,30 +86,14 @@ struct Sum {
   }
 }
 
-[[gnu::always_inline]] inline void find(const double* angles, double* sines, double* cosines,
-                                        size_t count) {
+[[gnu::target("avx2")]] void find_with_avx2(const double* angles, double* sines, double* cosines,
+                                            size_t count) {
   for (size_t first = 0; first < count; first += kAtOnce) {
     find_some(angles + first, sines + first, cosines + first, std::min(kAtOnce, count - first));
   }
 }
 
-[[gnu::target("avx2")]] void find_with_avx2(const double* angles, double* sines, double* cosines,
-                                            size_t count) {
-  find(angles, sines, cosines, count);
-}
-
-[[gnu::target("avx512f,avx512dq,avx512vl,prefer-vector-width=512")]] void find_with_avx512(
-    const double* angles, double* sines, double* cosines, size_t count) {
-  find(angles, sines, cosines, count);
-}
-
-Find best_for_this_cpu() {
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return find_with_avx512;
-  }
-  return __builtin_cpu_supports("avx2") ? find_with_avx2 : ask_library;
-}
+Find best_for_this_cpu() { return __builtin_cpu_supports("avx2") ? find_with_avx2 : ask_library; }
 
 #else
 Find best_for_this_cpu() { return ask_library; }

@@ -1,5 +1,5 @@
 // Sines and cosines of many small angles, with the bits of the C library, in less than half of its
-// time where the CPU has vectors of four doubles or more.
+// time where the CPU has vectors of four doubles.
 //
 // Each is found as a sum of two doubles, the first of which is the double nearest to it. A library
 // that errs by less than 0.52 units of the last place, as glibc's does for such angles, gives the
