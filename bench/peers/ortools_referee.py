@@ -17,10 +17,14 @@ import subprocess
 import sys
 import tempfile
 
-from gym_env import ROOT, die
-
 DAY_S = 24 * 3600
+RELEASE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "build", "release", "flotilla")
 ROUNDING = 1e-6  # of windows in minutes, which are seldom whole in binary
+
+
+def die(message):
+    print(message, file=sys.stderr)
+    sys.exit(2)
 
 
 def whole_seconds(window):
@@ -187,7 +191,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=5, help="of each seed (default 5)")
     parser.add_argument("--seeds", type=int, default=3, help="the best of how many (default 3)")
     parser.add_argument("--first-seed", type=int, default=0, help="of those (default 0)")
-    parser.add_argument("--flotilla", default=os.path.join(ROOT, "build", "release", "flotilla"),
+    parser.add_argument("--flotilla", default=RELEASE,
                         help="the program that checks the routes (default: the release build)")
     parser.add_argument("--data", help="directory of the tables the instances were drawn from")
     options = parser.parse_args()
@@ -196,7 +200,7 @@ def main():
     try:
         import ortools.constraint_solver.pywrapcp  # noqa: F401: only whether it is there
     except ImportError:
-        die(f"ortools is not installed for {sys.executable}; see README.md beside me")
+        die(f"ortools is not installed: {sys.executable} -m pip install ortools")
     status = 0
     for number, instance in enumerate(instances_in(options.file), 1):
         result = referee(instance, options)

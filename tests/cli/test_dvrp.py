@@ -356,6 +356,8 @@ class Limits(DvrpTest):
         self.assertEqual([each["shift"] for each in both["limits"]], ["move", "widen"])
         self.assertIn("expected env.acceptance=table",
                       self.call("pareto", "cheap", "hard", status=2).stderr)
+        nowhere = self.call("pareto", "cheap", "--instances", 100000, "--out", "nowhere/x.svg", status=2)
+        self.assertIn("'nowhere'", nowhere.stderr)
 
 
 MATRIX = "travel_time_matrix.csv"
@@ -432,7 +434,7 @@ class Tables(DvrpTest):
     def test_the_table_of_decisions_is_needed_only_for_answers_from_it(self):
         (self.folder / "city" / DECISIONS).unlink()
         _, said = self.inspected()
-        self.assertIn("no table of decisions: travellers answer by their kind of flexibility", said)
+        self.assertIn("no table of decisions: where travellers answer, they do so by rule", said)
         measured = [BINARY, "bench", "env", "dvrp", "data=city", "customers=2",
                     "oracle.kind=insertion", "--num-envs", "2", "--seconds", "0.05"]
         for acceptance, status in (("table", 4), ("threshold", 0), ("hard", 0)):

@@ -21,6 +21,8 @@ TIMEOUT_S = 120
 
 FAKE = """#!{python}
 import json, os, sys
+if sys.argv[1] == "-c":
+    sys.exit({installed})
 with open(sys.argv[2], encoding="utf-8") as file:
     instances = [json.loads(line) for line in file]
 with open(os.path.join(os.path.dirname(sys.argv[0]), "calls"), "a") as calls:
@@ -37,9 +39,9 @@ class Referee(unittest.TestCase):
         self.folder = Path(tempfile.mkdtemp(prefix="flotilla referee '$(touch x)\" ;*-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def fake(self, status=0):
+    def fake(self, status=0, installed=True):
         path = self.folder / "py thon"
-        path.write_text(FAKE.format(python=sys.executable, status=status))
+        path.write_text(FAKE.format(python=sys.executable, status=status, installed=int(not installed)))
         path.chmod(0o755)
         return path
 
@@ -72,6 +74,14 @@ class Referee(unittest.TestCase):
 
     def script(self):
         return Path(BINARY).parent / "share/flotilla/ortools_referee.py"
+
+    def test_a_referee_that_is_not_installed_is_named_before_work_begins(self):
+        done = self.examine(self.fake(installed=False))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        python = self.folder / "py thon"
+        self.assertEqual(done.stderr.strip(),
+                         f"flotilla: OR-Tools is not installed for {python}: {python} -m pip install ortools, "
+                         "or name a Python that has it with --python")
 
     def test_a_referee_that_fails_is_named(self):
         done = self.examine(self.fake(status=3))

@@ -213,7 +213,7 @@ void add_solve(Command& dvrp, Program& program) {
       command.option("--iterations", arguments->options.iterations, "default 5000")
           .range(0, 1'000'000'000);
   command.option("--seconds", arguments->options.seconds, "of search, instead of iterations")
-      .range(0.0, 86'400.0)
+      .range(0.001, 86'400.0)
       .excludes(iterations);
   command.option("--seed", arguments->options.seed, "of the search (default 0)");
   arguments->limits.add_to(command);

@@ -1,6 +1,7 @@
 // flotilla dvrp eval RUN: what a trained negotiator saves on days it has not seen, by a solver.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 
 #include "flotilla/core/activity.h"
@@ -110,7 +111,9 @@ void print(const dvrp::Judgement& judgement) {
   display(fmt::format("above the least detour: {:.2f} +- {:.2f} points\n",
                       judgement.above_least_detour_pct.mean,
                       judgement.above_least_detour_pct.ci95));
-  if (judgement.ceiling) display(fmt::format("{:.0f} % of S*\n", 100 * judgement.share()));
+  if (judgement.ceiling && std::isfinite(judgement.share())) {  // else S* saves nothing
+    display(fmt::format("{:.0f} % of S*\n", 100 * judgement.share()));
+  }
   display(std::string("\n") + kLegend);
 }
 

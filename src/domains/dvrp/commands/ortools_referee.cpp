@@ -90,6 +90,17 @@ std::vector<dvrp::Tour> ask(const OrToolsOptions& options,
   return tours;
 }
 
+// Before anything is judged, which takes long.
+void require_installed(const std::string& python) {
+  const char* look =
+      "import importlib.util, sys; sys.exit(importlib.util.find_spec('ortools') is None)";
+  if (run_to_end({python, "-c", look}).status == 0) return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("OR-Tools is not installed for {0}: {0} -m pip install ortools, or name "
+                          "a Python that has it with --python",
+                          python));
+}
+
 }  // namespace
 
 dvrp::Referee make_ortools_referee(OrToolsOptions options) {
@@ -98,6 +109,7 @@ dvrp::Referee make_ortools_referee(OrToolsOptions options) {
     const std::string missing = options.script.empty() ? kScript : options.script;
     throw Error(ErrorCode::kUsage, "there is no referee '" + missing + "'");
   }
+  require_installed(options.python);
   return [options](std::span<const dvrp::Instance> instances, uint64_t seed) {
     const auto parts = static_cast<size_t>(options.processes);
     std::vector<std::future<std::vector<dvrp::Tour>>> asked;

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <tuple>
 
 #include "flotilla/core/activity.h"
+#include "flotilla/core/directory.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/json.h"
@@ -221,8 +223,15 @@ void print_group(const RulesGroup& group, int customers) {
   display(text_table(table, terminal_width(Stream::kOut)) + "\n");
 }
 
+// Before what takes minutes.
+void require_place_for(const std::string& file) {
+  const std::string folder = std::filesystem::path(file).parent_path();
+  Directory(folder.empty() ? "." : folder).require_writable();
+}
+
 void draw_pareto(const Program& program, const ParetoArguments& arguments) {
   const Activity judging("judging");
+  if (!arguments.out.empty()) require_place_for(arguments.out);
   std::vector<TrainedNegotiator> runs;
   for (const std::string& run : arguments.runs) {
     runs.push_back(read_negotiator(program.registry, run, "last"));

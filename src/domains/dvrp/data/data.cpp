@@ -58,7 +58,7 @@ Data read_data(const std::string& directory, Decisions decisions) {
   // Once: an env is made many times from the same tables.
   static std::atomic<bool> said = false;
   if (by_rule && !said.exchange(true)) {
-    log::warn("no table of decisions: travellers answer by their kind of flexibility alone",
+    log::warn("no table of decisions: where travellers answer, they do so by rule (env.acceptance)",
               {{"file", answers}});
   }
   warn_of_doubts(data, matrix, trips);

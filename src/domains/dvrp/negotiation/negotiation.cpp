@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 
 #include "flotilla/core/error.h"
+#include "flotilla/core/log.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/data/generate.h"
 #include "flotilla/domains/dvrp/negotiation/pricing.h"
@@ -262,7 +264,14 @@ std::unique_ptr<Router> Negotiation::make_router(ThreadPool& pool) const {
   // The network's decoder knows no limits of rides, and it was not trained for them.
   OracleOptions oracle = oracle_;
   const bool network = oracle.kind == OracleOptions::Kind::kNetwork;
-  if (limits_.any() && network) oracle.kind = OracleOptions::Kind::kInsertion;
+  if (limits_.any() && network) {
+    oracle.kind = OracleOptions::Kind::kInsertion;
+    static std::atomic<bool> said = false;  // once: routers are made for every evaluation
+    if (!said.exchange(true)) {
+      log::warn("the network knows no limits of rides: insertion stands in for it",
+                {{"key", "env.oracle.kind"}});
+    }
+  }
   return dvrp::make_router(oracle, data_->city, pool);
 }
 

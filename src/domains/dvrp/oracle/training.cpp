@@ -322,7 +322,7 @@ double OracleTraining::imitate() {
                                                           .seed = options_.seed,
                                                           .first_chunk = chunk,
                                                           .threads = options_.threads});
-    for (int i = 0; i < options_.teach_first; ++i) add_lessons();
+    for (int i = 0; i < options_.teach_first && !interrupted(); ++i) add_lessons();
   } else if (step_ % options_.teach_every == 0) {
     add_lessons();
   }
@@ -411,7 +411,7 @@ void OracleTraining::validate() {
 
 void OracleTraining::run(const Report& report) {
   const double until = options_.seconds > 0 ? wall_s() + options_.seconds : INFINITY;
-  const auto pause = [&] { return interrupted() || wall_s() > until; };
+  const auto pause = [&] { return wall_s() > until; };
   bool stop = false;
   while (step_ < steps() && !stop) {
     const bool imitation = step_ < options_.imitate;
@@ -419,6 +419,10 @@ void OracleTraining::run(const Report& report) {
     const bool first = loss_ == 0 || step_ == options_.imitate;
     loss_ = first ? loss : 0.99 * loss_ + 0.01 * loss;
     ++step_;
+    if (interrupted()) {  // what is measured now and then would be waited for
+      save();
+      break;
+    }
     stop = pause();
     if (!stop && step_ % options_.validate_every != 0 && step_ != steps()) continue;
     validate();

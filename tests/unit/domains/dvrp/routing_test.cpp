@@ -63,6 +63,8 @@ TEST(InstanceFiles, AreReadAsTheyWereWrittenOrRefused) {
                         instance.requests[0].trip + 1));
   EXPECT_EQ(refusal("\"pickup\": [\n    ", "\"pickup\": [\n    -"),
             "file, request 1: pickup: a window outside of the day");
+  EXPECT_EQ(refusal("\"pickup\": [\n    ", "\"pickup\": [\n    9"),
+            "file, request 1: pickup: a window that ends before it begins");
 }
 
 TEST(InstanceFiles, OfOtherDataAreRefusedByName) {
