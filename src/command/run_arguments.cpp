@@ -210,7 +210,6 @@ void RunArguments::apply_options(const Program& program, Config& config, bool is
     const RunOption& option = program.run_options[index];
     if (is_general(option)) config.apply_override(option.otherwise + "=" + text);
   }
-  require_kept(settings, config);
   for (const auto& [index, text] : domain_options_) {
     const RunOption& option = program.run_options[index];
     if (is_general(option)) continue;
@@ -220,6 +219,7 @@ void RunArguments::apply_options(const Program& program, Config& config, bool is
       config.set(then->key, then->value(config));
     }
   }
+  require_kept(settings, config);
   // Asking for episodes or a duration means: not the recipe's number of steps.
   if (other_limit && !config.is_overridden("total_timesteps")) config.set("total_timesteps", "0");
 }

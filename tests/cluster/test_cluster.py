@@ -722,7 +722,7 @@ class BetweenHosts(Scratch):
     def test_the_bits_are_those_of_one_process(self):
         arguments = [*SMALL, "--steps=6144"]
         expected = alone([*arguments, self.out("one")])["params_sha256"]
-        self.assertEqual(self.trained(self.team([*arguments, self.out("two"), "--json"])), expected)
+        self.assertEqual(self.trained(self.team([*arguments, self.out("two"), "--json"]), "Gloo"), expected)
 
     def test_torchrun_on_both(self):
         if not OPTIONS.torchrun:
@@ -773,7 +773,7 @@ class BetweenHosts(Scratch):
             self.assertEqual(status, 3, err)
             self.assertIn(f"rank {1 - rank} is lost", last_line(err))
         self.hosts.join(1)
-        self.assertEqual(self.trained(self.team(command)), expected)
+        self.assertEqual(self.trained(self.team(command), "Gloo"), expected)
 
 
 class SlurmCluster:
