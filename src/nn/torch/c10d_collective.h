@@ -2,8 +2,8 @@
 //
 // Two groups of connections: one for what is exchanged, where processes of one host do not have
 // memory in common for that, one for signs of life, on which a thread meets the others every
-// second. Gloo says that something broke, never who broke it. So whoever
-// notices calls the roll in the store: those who are there sign, and those who do not are lost.
+// second. Gloo says that something broke, never who broke it. So whoever notices calls the roll in
+// the store: those who are there sign, and those who do not are lost.
 #pragma once
 
 #include <fcntl.h>
