@@ -644,9 +644,10 @@ class Negotiation(DvrpTest):
              "net.hidden=16", "advice.every=2", "eval.every=2", "eval.episodes=4")
     NETWORK = "env.oracle.kind=network"  # which has a kernel; the recipe continues routes
 
-    def train(self, *arguments, status=0):
+    def train(self, *arguments, recipe="dvrp", without="", status=0):
         folder = () if "--save_dir" in arguments else ("--out", "run")
-        command = [BINARY, "train", "dvrp", *folder, *self.SMALL, *arguments]
+        small = [word for word in self.SMALL if word != without]
+        command = [BINARY, "train", recipe, *folder, *small, *arguments]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True,
                               timeout=TIMEOUT_S)
         self.assertEqual(done.returncode, status, done.stderr)
@@ -868,11 +869,18 @@ class Negotiation(DvrpTest):
         shutil.rmtree(self.folder / "run")
         self.assertIn("64 episodes of 16 envs are 2 epochs, too few to learn much: raise --episodes "
                       "to 1600, or say --epochs 50",
-                      self.train("--episodes", "64", "--policy-update-interval", "2").stderr)
+                      self.train("--episodes", "64", "--policy-update-interval", "2",
+                                 without="horizon=6").stderr)
+        shutil.rmtree(self.folder / "run")
+        self.assertIn("n_steps=6 and an option that makes it 12 contradict each other",
+                      self.train("--policy-update-interval", "2", status=2).stderr)
 
     def test_options_of_the_earlier_system(self):
+        recipe = (ROOT / "configs/dvrp.yaml").read_text()
+        (self.folder / "unjudged.yaml").write_text(recipe.replace("episodes: 64", "episodes: 0"))
         self.train("--save_dir", "old", "--episodes", "96", "--save_interval=2", "--log-interval", "1",
-                   "--policy_update_interval", "1", "eval.episodes=0", "eval.every=0", "--eval")
+                   "--policy_update_interval", "1", "eval.every=0", "--eval", recipe="unjudged.yaml",
+                   without="eval.episodes=4")
         config = (self.folder / "old/config.yaml").read_text()
         self.assertIn("save_freq: 192\n", config)
         self.assertEqual(json.loads((self.folder / "old/summary.json").read_text())["eval"]["episodes"],
@@ -901,7 +909,7 @@ class Negotiation(DvrpTest):
         self.assertIn("save_freq=5 and an option that makes it 6 contradict", done.stderr)
 
     def test_updates_every_second_episode(self):
-        self.train("--policy-update-interval", "2", "--epochs", "2")
+        self.train("--policy-update-interval", "2", "--epochs", "2", without="horizon=6")
         self.assertEqual(self.metrics()[-1]["step"], 2 * 2 * 6 * 16)
 
     def test_lessons_without_enough_answers_are_skipped_with_the_reason(self):
