@@ -22,6 +22,8 @@ function(flotilla_kernels folder)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     list(APPEND flags -Wno-maybe-uninitialized) # of its own intrinsics
+  else()
+    list(APPEND flags -Wno-unneeded-internal-declaration) # not all kernels use all of their body
   endif()
   set_source_files_properties(${here}/kernel_portable.cpp ${here}/arm/kernel_neon.cpp
                               PROPERTIES COMPILE_OPTIONS "${flags}")

@@ -30,6 +30,12 @@ if(FLOTILLA_SANITIZE)
                            INTERFACE -fno-sanitize=null,object-size,alignment,vptr)
   endif()
   target_link_options(flotilla_flags INTERFACE -fsanitize=${FLOTILLA_SANITIZE})
+  if(FLOTILLA_SANITIZE MATCHES "address|thread") # only g++ says so by itself
+    target_compile_definitions(flotilla_flags INTERFACE FLOTILLA_SANITIZED)
+  endif()
+  if(FLOTILLA_SANITIZE MATCHES thread)
+    target_compile_definitions(flotilla_flags INTERFACE FLOTILLA_THREAD_SANITIZED)
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU) # its checks confuse the warning, in std::regex for one
     target_compile_options(flotilla_flags INTERFACE -Wno-maybe-uninitialized)
   endif()

@@ -25,7 +25,7 @@ function(flotilla_precompile target first)
   endif()
 endfunction()
 
-# g++ takes precompiled headers only for files that are optimised where they were, or not where they
+# Compilers take precompiled headers only for files that are optimised where they were, or not where they
 # were not. flotilla_hot_headers(HOT HEADERS...): a target with headers for files that are.
 function(flotilla_hot_headers hot)
   set(nothing ${CMAKE_CURRENT_BINARY_DIR}/${hot}.cpp)
@@ -37,11 +37,18 @@ endfunction()
 
 # flotilla_hot_files(HOT FILES...): files that are optimised and have those headers.
 function(flotilla_hot_files hot)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O1)
-  if(FLOTILLA_PCH AND TARGET ${hot} AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON)
+  if(FLOTILLA_PCH AND TARGET ${hot})
     get_property(folder TARGET ${hot} PROPERTY BINARY_DIR)
     set(headers ${folder}/CMakeFiles/${hot}.dir/cmake_pch.hxx)
-    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O1;-include;${headers}"
-                                SKIP_PRECOMPILE_HEADERS ON OBJECT_DEPENDS ${headers}.gch)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+      set(compiled ${headers}.gch)
+      set(include -include ${headers})
+    else()
+      set(compiled ${headers}.pch)
+      set(include -include-pch ${compiled})
+    endif()
+    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O1;${include}"
+                                                   OBJECT_DEPENDS ${compiled})
   endif()
 endfunction()

@@ -20,7 +20,7 @@ constexpr const char* kPreload = "LD_PRELOAD";
 // Tells the program that was started anew that it is, and what kPreload was before.
 constexpr const char* kStartedAnew = "FLOTILLA_COUNTS_ALLOCATIONS";
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(FLOTILLA_SANITIZED)
 constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;

@@ -392,7 +392,8 @@ class PolicyReader {
     const size_t open = rest.find('(');
     const std::string_view kind = rest.substr(0, open);
     const auto fail = [&] { refuse(origin_, "has actions " + in_quotes(metadata("action"))); };
-    if (kind != "Discrete" && kind != "MultiDiscrete") fail();
+    const bool known = kind == "Discrete" || kind == "MultiDiscrete";
+    if (!known || open == std::string_view::npos) fail();
     std::vector<int> all;
     rest.remove_prefix(kind.size());
     while (rest != ")") {

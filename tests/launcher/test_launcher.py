@@ -33,6 +33,8 @@ HEADERS = {
 
 TORCH_HEADER = "torch/csrc/api/include/torch/version.h"
 TORCH_PACKAGES = "libtorch-dev libgloo-dev libopenblas0-pthread"
+CLANG_PACKAGES = "clang-16 libclang-rt-16-dev llvm-16"
+WITH_CLANG = "-DCMAKE_CXX_COMPILER=clang++-16"
 
 STUBS = {
     "id": 'cat "$STATE/uid"',
@@ -86,6 +88,7 @@ STUBS = {
         echo 'src/ugly.cpp:2:4: error: code should be clang-formatted [-Wclang-format-violations]'
         exit 1""",
     "ccache": "",
+    "clang++-16": "",
 }
 
 BINARY = r"""#!/usr/bin/env bash
@@ -665,8 +668,35 @@ class Verbs(LauncherTest):
         self.assertIn("tsan=halt_on_error=1:die_after_fork=0:second_deadlock_stack=1:verbosity=1\n",
                       result.stdout)
         self.assertIn("python=none\n", result.stdout)
-        self.assertEqual(self.calls("cmake"), ["--preset tsan"])
+        self.assertEqual(self.calls("cmake"), ["--preset tsan " + WITH_CLANG])
         self.assertFalse((self.project / "build/venv").exists())
+
+    def sanitized_build(self, **env):
+        self.calls_file.unlink(missing_ok=True)
+        shutil.rmtree(self.project / "build", ignore_errors=True)
+        result = self.run_launcher("build", "--preset", "asan", **env)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return self.calls("cmake")
+
+    def test_sanitized_builds_install_clang(self):
+        self.set_uid(0)
+        self.take_away("clang++-16")
+        self.assertEqual(self.sanitized_build(), ["--preset asan " + WITH_CLANG])
+        self.assertTrue(self.calls("apt-get")[-1].endswith(" " + CLANG_PACKAGES))
+        self.run_launcher("list")  # no other build has it
+        self.assertEqual(self.calls("cmake")[-1], "--preset release")
+
+    def test_sanitized_builds_go_without_clang(self):
+        self.take_away("clang++-16")
+        self.assertEqual(self.sanitized_build(), ["--preset asan"])  # not root
+        self.set_uid(0)
+        self.flag("apt_fails")
+        self.assertEqual(self.sanitized_build(), ["--preset asan"])
+        self.assertEqual(len(self.calls("apt-get")), 2)
+        for env in ({"CXX": "g++"}, {"FLOTILLA_CMAKE_ARGS": "-DCMAKE_CXX_COMPILER=g++"}):
+            self.assertEqual(self.sanitized_build(**env),
+                             [" ".join(["--preset asan", env.get("FLOTILLA_CMAKE_ARGS", "")]).strip()])
+            self.assertEqual(self.calls("apt-get"), [])
 
     def test_format_check_names_files_once(self):
         (self.project / "src/ugly.cpp").touch()

@@ -84,7 +84,7 @@ void compare(const Shape& shape, double least) {
 }
 
 TEST(InferenceSpeed, IsThreeTimesThatOfAVectorOfRows) {
-#if !defined(NDEBUG) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if !defined(NDEBUG) || defined(FLOTILLA_SANITIZED)
   GTEST_SKIP() << "not an optimised build";
 #endif
   compare({"4-64-64, Discrete(2)", 4, {64, 64}, ActionSpace::discrete(2)}, kTimes);

@@ -78,8 +78,9 @@ struct Sum {
     const Sum sine = sine_of(x, head, tail, z), cosine = cosine_of(x, head, tail, z);
     sines[i] = sine.value;
     cosines[i] = cosine.value;
-    sure[i] =
-        (std::abs(x) >= kSmallest) & (std::abs(x) <= kLargest) & is_sure(sine) & is_sure(cosine);
+    // As numbers: without a branch the compiler makes vectors of it.
+    sure[i] = int64_t{std::abs(x) >= kSmallest} & int64_t{std::abs(x) <= kLargest} &
+              int64_t{is_sure(sine)} & int64_t{is_sure(cosine)};
   }
   for (size_t i = 0; i < count; ++i) {
     if (sure[i] == 0) ask_library(angles + i, sines + i, cosines + i, 1);

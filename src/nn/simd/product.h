@@ -18,7 +18,7 @@ constexpr int kRegisterRows = 4, kBlockVectors = 2;
 #endif
 
 // Bits do not depend on it, but the time that a sanitizer's build takes does.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(FLOTILLA_SANITIZED)
 constexpr int kBlockRows = 2;
 #else
 constexpr int kBlockRows = kRegisterRows;
