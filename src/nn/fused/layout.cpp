@@ -13,6 +13,10 @@ constexpr size_t kWideParams = size_t{1} << 16;
 // A tile keeps about this many numbers of its observations for the way back: what is more only
 // leaves the caches.
 constexpr size_t kKeptFloats = size_t{1} << 20;
+// With bf16, of observations that go through convolutions together: numbers kept of them all, so
+// that they stay in a core's own cache, their count, and in each product their windows.
+constexpr size_t kGroupFloats = size_t{1} << 18, kMostOfGroup = 16;
+constexpr int kGroupWindows = 320;
 // Added to rows of many features, which would all begin in the same few lines of a cache.
 constexpr int kSkew = kPad;
 
@@ -40,6 +44,16 @@ std::vector<int32_t> windows_of(const ConvLayer& conv) {
     }
   }
   return at;
+}
+
+// Of so many pictures, `size` numbers from one to the next.
+std::vector<int32_t> in_each(const int32_t* at, int count, size_t size, int pictures) {
+  std::vector<int32_t> all;
+  for (int picture = 0; picture < pictures; ++picture) {
+    const auto begin = static_cast<int32_t>(size) * picture;
+    for (int i = 0; i < count; ++i) all.push_back(begin + at[i]);
+  }
+  return all;
 }
 
 std::vector<int32_t> taps_of(const ConvLayer& conv) {
@@ -152,7 +166,8 @@ void Layout::add_convolution(const Convolution& convolution, Role role, const Im
   conv.out_columns = made.columns;
   conv.in_cells = from.rows * from.columns;
   conv.in_row = (from.columns + 2 * frame) * from.channels;
-  conv.in_size = framed_size(from, frame);
+  conv.in_size = whole_lines(framed_size(from, frame));
+  conv.out_size = whole_lines(framed_size(made, made_frame));
   conv.window_at = keep(windows_of(conv));
   conv.tap_at = keep(taps_of(conv));
   conv.in_at = keep(cells_of(from, frame));
@@ -172,16 +187,7 @@ void Layout::add_convolution(const Convolution& convolution, Role role, const Im
       bf16 ? static_cast<size_t>(conv.deep()) * static_cast<size_t>(conv.wide()) : size;
   conv.packed = derive(packed);
   if (bf16) conv.staged = derive(packed);
-  if (!convs_.empty()) {
-    conv.transposed = derive(packed);
-    conv.in = convs_.back().out;
-  }
-  conv.out = plan_.kept;
-  plan_.kept += whole_lines(framed_size(made, made_frame));
-  if (role == Role::kPooled) {
-    conv.largest = plan_.kept;
-    plan_.kept += whole_lines(framed_size(made, 0));
-  }
+  if (!convs_.empty()) conv.transposed = derive(packed);
   places_.push_back({convolution.name + ".weight", conv.weight, size, 1,
                      static_cast<size_t>(conv.outputs), static_cast<size_t>(conv.inputs)});
   places_.push_back(
@@ -331,35 +337,60 @@ void Layout::place_dense_rows() {
 
 void Layout::place_torso_work(size_t& at) {
   const auto place = [&at](size_t floats) { return take(at, floats); };
-  size_t windows = 0, cells = 0, read = 0;
+  size_t kept = 0, sums = 0, cells = 0, read = 0;
   for (const ConvLayer& conv : convs_) {
-    const auto outputs = static_cast<size_t>(conv.outputs);
-    windows = std::max(windows, static_cast<size_t>(conv.windows()) * outputs);
-    cells = std::max(cells, static_cast<size_t>(conv.out_cells()) * outputs);
-    if (&conv != &convs_.front()) read = std::max(read, conv.in_size);
+    kept += conv.out_size + (conv.role == Role::kPooled ? conv.out_numbers() : 0);
   }
-  const size_t rows = std::clamp<size_t>(kKeptFloats / plan_.kept / kPad * kPad, kPad, kTile);
+  const bool bf16 = spec_.precision == Precision::kBf16;
+  const size_t rows = std::clamp<size_t>(kKeptFloats / kept / kPad * kPad, kPad, kTile);
+  const size_t group = bf16 ? std::clamp<size_t>(kGroupFloats / kept, 1, kMostOfGroup) : 1;
   plan_.tile = static_cast<int>(rows);
+  plan_.group = static_cast<int>(group);
+  convs_.back().out_size = index(plan_.input_stride);  // features
+  for (ConvLayer& conv : convs_) {
+    group_windows(conv);
+    const auto together = index(conv.group);
+    const bool first = &conv == &convs_.front();
+    conv.in = first ? place(together * conv.in_size) : (&conv)[-1].out;
+    if (&conv != &convs_.back()) conv.out = place(rows * conv.out_size);
+    if (conv.role == Role::kPooled) conv.largest = place(rows * conv.out_numbers());
+    sums = std::max(sums, together * conv.sums());
+    cells = std::max(cells, group * conv.out_numbers());
+    if (!first) read = std::max(read, together * conv.in_size);
+  }
   plan_.work_obs = place(kTile * sizeof(const std::byte*) / sizeof(float));
   plan_.work_dx = place(rows * static_cast<size_t>(plan_.input_stride));
-  plan_.work_kept = place(rows * plan_.kept);
-  plan_.work_image = place(convs_.front().in_size);
   plan_.work_sum = place(cells);
-  plan_.work_unpooled = place(windows);
+  plan_.work_unpooled = place(sums);
   plan_.work_dsum = place(cells);
-  plan_.work_dinner = place(cells);
+  plan_.work_dother = place(cells);
   plan_.work_din = place(read);
-  if (spec_.precision != Precision::kBf16) return;
-  size_t factors = 0, turned = 0;
+  if (bf16) place_factors(at);
+}
+
+void Layout::place_factors(size_t& at) {
+  size_t windows = 0, factors = 0, turned = 0;
   for (ConvLayer& conv : convs_) {
-    const auto deep = static_cast<size_t>(conv.deep()), wide = static_cast<size_t>(conv.wide());
-    conv.gradient = place(static_cast<size_t>(conv.outputs) * deep);
-    factors = std::max(factors, static_cast<size_t>(conv.padded_windows()) * deep);
-    turned = std::max(turned, static_cast<size_t>(conv.padded_windows()) * wide);
+    const auto deep = index(conv.deep()), wide = index(conv.wide());
+    conv.gradient = take(at, index(conv.outputs) * deep);
+    windows = std::max(windows, kBf16Pad * deep);
+    factors = std::max(factors, index(conv.padded_windows()) * deep);
+    turned = std::max(turned, index(conv.padded_windows()) * wide);
   }
-  plan_.work_windows = place(factors + kPad);  // the last vector goes over the end
-  plan_.work_packed_windows = place(factors);
-  plan_.work_turned = place(turned);
+  plan_.work_windows = take(at, windows + kPad);  // the last vector goes over the end
+  plan_.work_packed_windows = take(at, factors);
+  plan_.work_turned = take(at, turned);
+}
+
+// Those of as many observations as fill a product.
+void Layout::group_windows(ConvLayer& conv) {
+  conv.group = std::clamp(kGroupWindows / conv.windows(), 1, plan_.group);
+  const bool pooled = conv.role == Role::kPooled;
+  const auto in_group = [&](const int32_t* at, size_t size) {
+    return keep(in_each(at, conv.windows(), size, conv.group));
+  };
+  conv.window_at = in_group(conv.window_at, conv.in_size);
+  conv.sum_at = in_group(conv.sum_at, pooled ? conv.sums() : conv.out_size);
 }
 
 // Tokens that are others in another shape, or a part of them, lie where those do.

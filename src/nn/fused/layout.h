@@ -45,6 +45,8 @@ class Layout {
   void add_branch(const NetworkSpec& spec, const std::string& name, int first_head, int heads);
   void place_work(const NetworkSpec& spec);
   void place_torso_work(size_t& at);
+  void place_factors(size_t& at);
+  void group_windows(ConvLayer& conv);
   void place_dense_rows();
   std::vector<TokenPlace> place_tokens(const AttentionTorso& torso, size_t& at);
   void place_token_work(const AttentionTorso& torso, size_t& at);

@@ -40,33 +40,43 @@ enum class Role : uint8_t {
 };
 
 // One convolution of a torso. Pictures lie as [rows][columns][channels], in a frame of zeros as
-// wide as the padding of the convolution that reads them.
+// wide as the padding of the convolution that reads them; those of several observations one behind
+// the other.
 struct ConvLayer {
   Role role = Role::kPlain;
   bool relu = true;             // behind it, and behind its pool
   int inputs = 0, outputs = 0;  // channels; outputs are a multiple of kPad
   int kernel = 0, stride = 1;
+  int group = 1;                      // observations whose windows go through products together
   int rows = 0, columns = 0;          // windows
   int out_rows = 0, out_columns = 0;  // of the picture it makes: behind a pool, fewer than windows
   int in_cells = 0, in_row = 0;       // of the picture it reads: cells, and numbers in a framed row
-  size_t in_size = 0;                 // and all of its numbers, with the frame
-  // Where in the picture it reads a window begins, a tap of the window at the origin lies, and a
-  // cell; where in the picture it makes a cell lies, and a window's sums before they are pooled.
+  size_t in_size = 0, out_size = 0;   // whole lines, from a picture to the next
+  // Where in the pictures of a group that it reads a window begins, in one of them a tap of the
+  // window at the origin and a cell lies; where in a picture it makes a cell lies, and in those of
+  // a group, or in what is pooled, a window's sums.
   const int32_t *window_at = nullptr, *tap_at = nullptr, *in_at = nullptr;
   const int32_t *out_at = nullptr, *sum_at = nullptr;
-  size_t weight = 0, bias = 0;          // [kernel][kernel][inputs][outputs]
-  size_t packed = 0, transposed = 0;    // in the derived array; the first is not transposed
-  size_t staged = 0;                    // there too, with bf16: [deep()][wide()]
-  size_t in = 0, out = 0, largest = 0;  // in what is kept of an observation, see Plan::kept
-  size_t gradient = 0;                  // in work memory, with bf16: [outputs][deep()]
+  size_t weight = 0, bias = 0;        // [kernel][kernel][inputs][outputs]
+  size_t packed = 0, transposed = 0;  // in the derived array; the first is not transposed
+  size_t staged = 0;                  // there too, with bf16: [deep()][wide()]
+  // In work memory: what is kept of the tile's observations for the way back, and with bf16 the
+  // gradient, [outputs][deep()].
+  size_t in = 0, out = 0, largest = 0, gradient = 0;
 
   int windows() const { return rows * columns; }
   int out_cells() const { return out_rows * out_columns; }
+  size_t in_numbers() const { return static_cast<size_t>(in_cells) * static_cast<size_t>(inputs); }
+  size_t out_numbers() const {
+    return static_cast<size_t>(out_cells()) * static_cast<size_t>(outputs);
+  }
+  size_t sums() const { return static_cast<size_t>(windows()) * static_cast<size_t>(outputs); }
   int taps() const { return kernel * kernel * inputs; }
-  // With bf16: taps and outputs as products take them, with zeros behind them; windows likewise.
+  // With bf16: taps and outputs as products take them, with zeros behind them; windows of a group
+  // likewise.
   int deep() const { return padded(taps(), kBf16Pad); }
   int wide() const { return padded(outputs, kBf16Pad); }
-  int padded_windows() const { return padded(windows(), kBf16Pad); }
+  int padded_windows() const { return padded(group * windows(), kBf16Pad); }
 };
 
 // Tokens of all observations of a tile: those of one lie one after the other.
@@ -137,7 +147,7 @@ struct Plan {
 
   const ConvLayer* convs = nullptr;  // in front of the hidden layers
   int conv_count = 0;
-  size_t kept = 0;  // numbers that the convolutions keep of an observation, for the way back
+  int group = 1;  // observations that go through them together
 
   const TokenLayer* token_layers = nullptr;  // likewise in front of them
   int token_layer_count = 0;
@@ -182,12 +192,12 @@ struct Plan {
   size_t work_x = 0, work_d0 = 0, work_d1 = 0, work_rows = 0, work_out = 0, work_dout = 0,
          work_mask = 0, work_latent = 0, work_softmax = 0, work_rounded = 0, work_packed = 0,
          work_floats = 0;
-  // Of a torso: gradients of features, and of convolutions addresses of observations, what is kept;
-  // and for one observation at a time the picture, sums of blocks, those before a pool, and
+  // Of a torso: gradients of features; of one with tokens an observation; of one with convolutions
+  // addresses of observations, and for a group of these sums of blocks, those before a pool, and
   // gradients.
-  size_t work_obs = 0, work_dx = 0, work_kept = 0, work_image = 0, work_sum = 0, work_unpooled = 0,
-         work_dsum = 0, work_dinner = 0, work_din = 0;
-  // And with bf16: its windows, the same in the order of a right factor, and a left one.
+  size_t work_dx = 0, work_image = 0, work_obs = 0, work_sum = 0, work_unpooled = 0, work_dsum = 0,
+         work_dother = 0, work_din = 0;
+  // And with bf16: some windows, those of a group in the order of a right factor, and a left one.
   size_t work_windows = 0, work_packed_windows = 0, work_turned = 0;
 };
 

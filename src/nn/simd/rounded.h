@@ -34,8 +34,11 @@ struct Rounded {
     }
   }
 
-  // The same of In, with none missing: already as it is taken.
-  static const void* pack_inputs(const In* from, int, int, void*) { return from; }
+  // Of In, and with none missing: those from `first` on.
+  static void pack_inputs(const In* from, int inputs, int outputs, int first, int, void* packed) {
+    __builtin_memcpy((In*)packed + (size_t)first * outputs, from,
+                     (size_t)inputs * outputs * sizeof(In));
+  }
 
   // As product().
   template <class Start, class End>

@@ -627,6 +627,30 @@ TEST_P(Bf16TorsoTest, LearnsAlmostTheGradientOfItsTwin) {
   }
 }
 
+// Rows share products, whose factors are rounded as those of a row alone are: only sums are added
+// up in another order.
+TEST_P(Bf16TorsoTest, ManyRowsLearnTheSumOfWhatEachLearns) {
+  ThreadPool pool(1);
+  for (const Case& c : torso_cases()) {
+    SCOPED_TRACE(c.name);
+    const auto policy = make(c.spec);
+    const Batch batch(c.spec, 21);  // as go through together, and some more
+    const auto gradient = [&](std::span<const int32_t> rows) {
+      policy->gradient(pool, batch.samples(), rows, Nets::kBoth, Lines());
+      std::vector<float> found(policy->gradient_count(Nets::kBoth));
+      policy->read_gradient(found);
+      return found;
+    };
+    const std::vector<float> together = gradient(batch.chosen);
+    std::vector<float> sum(together.size());
+    for (size_t row = 0; row < batch.chosen.size(); ++row) {
+      const std::vector<float> of_row = gradient(std::span(batch.chosen).subspan(row, 1));
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += of_row[i];
+    }
+    EXPECT_LT(distance(together, sum), 1e-6);
+  }
+}
+
 class TorsoRowsTest : public OnEveryKernel {};
 INSTANTIATE_TEST_SUITE_P(Kernels, TorsoRowsTest, testing::ValuesIn(every_kernel()), kernel_name);
 INSTANTIATE_TEST_SUITE_P(Bf16, TorsoRowsTest, testing::ValuesIn(bf16_kernels()), kernel_name);

@@ -1,21 +1,21 @@
-// The convolutions of a torso, forwards and backwards, one observation at a time: products of the
-// windows of a picture, which are read where they lie, with the matrix of taps and outputs.
+// The convolutions of a torso, forwards and backwards: products of the windows of pictures with the
+// matrix of taps and outputs. Pictures of several observations lie one behind the other.
 // Part of kernel_body.h.
 #pragma once
 
 // What they do alike in either precision.
 struct Pictures {
-  // Calls multiply(start, end) for the sums of all windows, of which those behind the outputs are
-  // not taken. sums: what the block was given, which
-  // kOuter adds to. out: the picture that is read next; or what is to be pooled.
+  // Calls multiply(start, end) for the sums of windows from `first` on. sums: what the block was
+  // given, which kOuter adds to. out: the picture that is read next; or what is to be pooled.
   template <class Multiply>
-  static FLOTILLA_INLINE void sum_windows(const Network& net, const ConvLayer& conv, float* sums,
-                                          float* out, Multiply multiply) {
+  static FLOTILLA_INLINE void sum_windows(const Network& net, const ConvLayer& conv, int first,
+                                          float* sums, float* out, Multiply multiply) {
     const float* bias = net.params + conv.bias;
     const bool adds = conv.role == Role::kOuter;
     const bool relu = conv.relu && conv.role != Role::kPooled;
     const long width = conv.outputs;
-    const int32_t* at = conv.sum_at;
+    const int32_t* at = conv.sum_at + first;
+    sums += first * width;
     const auto given = [=](long window, long column) FLOTILLA_INLINE_LAMBDA {
       return load(bias + column) + load(sums + window * width + column);
     };
@@ -27,9 +27,9 @@ struct Pictures {
     multiply(FromBias{bias}, end);
   }
 
-  // Where gradients of what windows hold go: to the numbers they hold, added up.
-  static FLOTILLA_INLINE auto into_picture(const ConvLayer& conv, float* d_in) {
-    const int32_t *window_at = conv.window_at, *tap_at = conv.tap_at;
+  // Where gradients of what windows from `first` on hold go: to the numbers they hold, added up.
+  static FLOTILLA_INLINE auto into_picture(const ConvLayer& conv, int first, float* d_in) {
+    const int32_t *window_at = conv.window_at + first, *tap_at = conv.tap_at;
     return [=](long window, long tap, V sum) FLOTILLA_INLINE_LAMBDA {
       float* to = d_in + window_at[window] + tap_at[tap];
       store(to, load(to) + sum);
@@ -110,15 +110,15 @@ struct Pictures {
   }
 };
 
-// Factors of 24 significant bits.
+// Factors of 24 significant bits. Windows are read where they lie, of one observation at a time.
 struct Fp32Convolutions : Pictures {
   typedef Packed<kPad> Matrix;
 
-  static void forward(const Network& net, const ConvLayer& conv, const float* in, float* sums,
+  static void forward(const Network& net, const ConvLayer& conv, const float* in, int, float* sums,
                       float* out, float*) {
     const Windows windows{in, conv.window_at, conv.kernel, conv.kernel * conv.inputs,
                           1,  conv.in_row};
-    sum_windows(net, conv, sums, out, [&](auto start, auto end) FLOTILLA_INLINE_LAMBDA {
+    sum_windows(net, conv, 0, sums, out, [&](auto start, auto end) FLOTILLA_INLINE_LAMBDA {
       Matrix::multiply(conv.windows(), conv.outputs, conv.taps(), windows,
                        net.derived + conv.packed, start, end);
     });
@@ -128,7 +128,7 @@ struct Fp32Convolutions : Pictures {
   static void end_gradient(const Plan&, const float*, float*) {}
 
   // gradient += windows^T * d
-  static void add_gradient(const Plan&, const ConvLayer& conv, const float* in, const float* d,
+  static void add_gradient(const Plan&, const ConvLayer& conv, const float* in, const float* d, int,
                            float* gradient, float*) {
     const Windows taps{in,
                        conv.tap_at,
@@ -142,11 +142,11 @@ struct Fp32Convolutions : Pictures {
   }
 
   // d_in = d * W^T, added up over the windows that a number is in.
-  static void input_gradient(const Network& net, const ConvLayer& conv, const float* d, float* d_in,
-                             float*) {
+  static void input_gradient(const Network& net, const ConvLayer& conv, const float* d, int,
+                             float* d_in, float*) {
     __builtin_memset(d_in, 0, conv.in_size * sizeof(float));
     Matrix::multiply(conv.windows(), conv.taps(), conv.outputs, Left{d, conv.outputs, 1},
-                     net.derived + conv.transposed, FromZero(), into_picture(conv, d_in));
+                     net.derived + conv.transposed, FromZero(), into_picture(conv, 0, d_in));
   }
 
   static void derive(const ConvLayer& conv, bool backwards, const float* params, float* derived) {
@@ -158,23 +158,30 @@ struct Fp32Convolutions : Pictures {
 };
 
 // Factors that are rounded to bfloat16, in the products of nn/simd that are given. These want a row
-// of factors in one piece, so windows are copied; and the gradient is summed up turned around,
-// [outputs][taps], because then windows are the right factor, which costs less to bring in order.
+// of factors in one piece, so windows are copied, as many at once as stay in the nearest cache; and
+// the gradient is summed up turned around, [outputs][taps], because then windows are the right
+// factor, which costs less to bring in order.
+//
+// Windows of several observations are rows of one product, or inputs of one: blocks of them are
+// full, and sums of gradients, which are large, are read and written once for all of them.
 template <class Products>
 struct Bf16Convolutions : Pictures, LeftFactors<Products> {
   using typename LeftFactors<Products>::In;
   using LeftFactors<Products>::rounded, LeftFactors<Products>::turned;
 
-  static void forward(const Network& net, const ConvLayer& conv, const float* in, float* sums,
-                      float* out, float* work) {
-    const In* windows = copy_windows(conv, in, work + net.plan->work_windows);
+  static void forward(const Network& net, const ConvLayer& conv, const float* in, int count,
+                      float* sums, float* out, float* work) {
+    const int deep = conv.deep();
     const long width = conv.outputs;
-    sum_windows(net, conv, sums, out, [&](auto start, auto end) FLOTILLA_INLINE_LAMBDA {
-      const auto end_inside = [=](long window, long column, V sum) FLOTILLA_INLINE_LAMBDA {
-        if (column < width) end(window, column, sum);
-      };
-      Products::multiply(windows, conv.deep(), conv.windows(),
-                         {conv.deep(), conv.wide(), net.derived + conv.packed}, start, end_inside);
+    in_groups(count * conv.windows(), kBlock, [&](int first, int some) {
+      const In* windows = copy_windows(conv, in, first, some, work + net.plan->work_windows);
+      sum_windows(net, conv, first, sums, out, [&](auto start, auto end) FLOTILLA_INLINE_LAMBDA {
+        const auto end_inside = [=](long window, long column, V sum) FLOTILLA_INLINE_LAMBDA {
+          if (column < width) end(window, column, sum);
+        };
+        Products::multiply(windows, deep, some, {deep, conv.wide(), net.derived + conv.packed},
+                           start, end_inside);
+      });
     });
   }
 
@@ -187,17 +194,19 @@ struct Bf16Convolutions : Pictures, LeftFactors<Products> {
   }
 
   static void add_gradient(const Plan& plan, const ConvLayer& conv, const float* in, const float* d,
-                           float* gradient, float* work) {
-    const int depth = conv.padded_windows();
-    const In* windows = copy_windows(conv, in, work + plan.work_windows);
-    const void* right =
-        Products::pack_inputs(windows, depth, conv.deep(), work + plan.work_packed_windows);
-    const In* left =
-        turned(d, conv.outputs, conv.windows(), conv.outputs, depth, work + plan.work_turned);
+                           int count, float* gradient, float* work) {
+    const int windows = count * conv.windows(), depth = padded(windows, kBf16Pad);
+    const int deep = conv.deep();
+    float* right = work + plan.work_packed_windows;
+    in_groups(windows, kBlock, [&](int first, int some) {
+      const In* rows = copy_windows(conv, in, first, some, work + plan.work_windows);
+      Products::pack_inputs(rows, kBlock, deep, first, depth, right);
+    });
+    const In* left = turned(d, conv.outputs, windows, conv.outputs, depth, work + plan.work_turned);
     float* sums = work + conv.gradient;
-    Products::multiply(left, depth, conv.outputs, {depth, conv.deep(), right},
-                       FromRows{sums, conv.deep()}, IntoRows{sums, conv.deep()});
-    add_column_sums(d, conv.windows(), conv.outputs, gradient + conv.bias);
+    Products::multiply(left, depth, conv.outputs, {depth, deep, right}, FromRows{sums, deep},
+                       IntoRows{sums, deep});
+    add_column_sums(d, windows, conv.outputs, gradient + conv.bias);
   }
 
   static void end_gradient(const Plan& plan, const float* work, float* gradient) {
@@ -207,19 +216,22 @@ struct Bf16Convolutions : Pictures, LeftFactors<Products> {
     }
   }
 
-  static void input_gradient(const Network& net, const ConvLayer& conv, const float* d, float* d_in,
-                             float* work) {
-    __builtin_memset(d_in, 0, conv.in_size * sizeof(float));
-    const In* left = rounded(d, conv.outputs, conv.windows(), conv.outputs, conv.wide(),
-                             work + net.plan->work_turned);
-    const auto end = into_picture(conv, d_in);
+  static void input_gradient(const Network& net, const ConvLayer& conv, const float* d, int count,
+                             float* d_in, float* work) {
+    const int windows = count * conv.windows(), wide = conv.wide();
     const long taps = conv.taps();
-    const auto end_inside = [=](long window, long tap, V sum) FLOTILLA_INLINE_LAMBDA {
-      if (tap < taps) end(window, tap, sum);
-    };
-    Products::multiply(left, conv.wide(), conv.windows(),
-                       {conv.wide(), conv.deep(), net.derived + conv.transposed}, FromZero(),
-                       end_inside);
+    __builtin_memset(d_in, 0, static_cast<size_t>(count) * conv.in_size * sizeof(float));
+    const In* left =
+        rounded(d, conv.outputs, windows, conv.outputs, wide, work + net.plan->work_turned);
+    in_groups(windows, kBlock, [&](int first, int some) {
+      const auto end = into_picture(conv, first, d_in);
+      const auto end_inside = [=](long window, long tap, V sum) FLOTILLA_INLINE_LAMBDA {
+        if (tap < taps) end(window, tap, sum);
+      };
+      Products::multiply(left + static_cast<long>(first) * wide, wide, some,
+                         {wide, conv.deep(), net.derived + conv.transposed}, FromZero(),
+                         end_inside);
+    });
   }
 
   static void derive(const ConvLayer& conv, bool backwards, const float* params, float* derived) {
@@ -236,11 +248,14 @@ struct Bf16Convolutions : Pictures, LeftFactors<Products> {
   }
 
  private:
-  // [padded_windows()][deep()]
-  static const In* copy_windows(const ConvLayer& conv, const float* in, float* work) {
+  static constexpr int kBlock = kBf16Pad;  // windows that are copied, or whose sums go on, at once
+
+  // [kBlock][deep()]: windows from `first` on, and zeros behind them.
+  static const In* copy_windows(const ConvLayer& conv, const float* in, int first, int count,
+                                float* work) {
     In* to = (In*)work;
     const int run = conv.kernel * conv.inputs, deep = conv.deep(), taps = conv.taps();
-    for (int window = 0; window < conv.windows(); ++window, to += deep) {
+    for (int window = first; window < first + count; ++window, to += deep) {
       const float* line = in + conv.window_at[window];
       In* at = to;
       for (int row = 0; row < conv.kernel; ++row, at += run, line += conv.in_row) {
@@ -249,8 +264,7 @@ struct Bf16Convolutions : Pictures, LeftFactors<Products> {
       }
       for (int k = taps; k < deep; ++k) to[k] = 0;
     }
-    const auto missing = static_cast<size_t>(conv.padded_windows() - conv.windows());
-    __builtin_memset(to, 0, missing * static_cast<size_t>(deep) * sizeof(In));
+    __builtin_memset(to, 0, static_cast<size_t>(kBlock - count) * deep * sizeof(In));
     return (const In*)work;
   }
 

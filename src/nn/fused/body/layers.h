@@ -38,6 +38,14 @@ void add_product(int rows, int columns, int depth, Factors left, Right right, fl
                 IntoRows{target, columns});
 }
 
+// Calls each(first, count) for groups of `most` that together are all.
+template <class Each>
+FLOTILLA_INLINE void in_groups(int all, int most, Each each) {
+  for (int first = 0; first < all; first += most) {
+    each(first, all - first < most ? all - first : most);
+  }
+}
+
 void clear(float* numbers, int count) {
   __builtin_memset(numbers, 0, static_cast<size_t>(count) * sizeof(float));
 }

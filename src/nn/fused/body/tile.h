@@ -61,12 +61,16 @@ struct Tile {
   }
 
   float* features(int row) const { return x() + static_cast<long>(row) * plan.input_stride; }
-  // With convolutions: the observations, and what is kept of them.
+  // With convolutions: the observations, what is kept of them, `size` numbers of each, and what
+  // lasts while a group goes through.
   const std::byte** obs() const {
     return reinterpret_cast<const std::byte**>(work + plan.work_obs);
   }
-  float* kept(int row) const {
-    return work + plan.work_kept + (keeps ? static_cast<size_t>(row) * plan.kept : 0);
+  float* kept(size_t place, int row, size_t size) const {
+    return keeps ? work + place + static_cast<size_t>(row) * size : of_group(place, row, size);
+  }
+  float* of_group(size_t place, int row, size_t size) const {
+    return work + place + static_cast<size_t>(row % plan.group) * size;
   }
 
   TokenRoom tokens() const { return {net, work, rows}; }
@@ -146,65 +150,125 @@ void put_masks(const Tile& tile, int rows, MaskOf mask_of) {
   }
 }
 
-// A row's observation on its way through the torso.
+// The observations of a tile on their way through the torso, group by group.
 template <class Convolutions>
 struct Torso {
-  static void forward(const Tile& tile, int row) {
+  static void forward(const Tile& tile) {
     const Plan& plan = tile.plan;
-    float *kept = tile.kept(row), *sums = tile.work + plan.work_sum;
-    const float* in = image(tile, row);
-    for (int c = 0; c < plan.conv_count; ++c) {
-      const ConvLayer& conv = plan.convs[c];
-      float* out = c + 1 == plan.conv_count ? tile.features(row) : kept + conv.out;
-      if (conv.role == Role::kPooled) {
-        float* unpooled = tile.work + plan.work_unpooled;
-        Convolutions::forward(tile.net, conv, in, sums, unpooled, tile.work);
-        Convolutions::pool(conv, unpooled, sums, out, kept + conv.largest);
-      } else {
-        Convolutions::forward(tile.net, conv, in, sums, out, tile.work);
+    in_groups(tile.rows, plan.group, [&](int begin, int size) {
+      for (int c = 0; c < plan.conv_count; ++c) {
+        in_groups(size, plan.convs[c].group,
+                  [&](int i, int count) { forward(tile, c, begin + i, count); });
       }
-      in = out;
-    }
+    });
   }
 
   // From the gradient of the features. REQUIRES: a tile that keeps.
   static void backward(const Tile& tile, float* gradient) {
     Convolutions::begin_gradient(tile.plan, tile.work);
-    for (int row = 0; row < tile.rows; ++row) backward(tile, row, gradient);
+    in_groups(tile.rows, tile.plan.group,
+              [&](int begin, int size) { backward(tile, begin, size, gradient); });
     Convolutions::end_gradient(tile.plan, tile.work, gradient);
   }
 
  private:
-  static void backward(const Tile& tile, int row, float* gradient) {
+  // Convolution c of `count` observations from `row` on.
+  static void forward(const Tile& tile, int c, int row, int count) {
     const Plan& plan = tile.plan;
-    float *d_sum = tile.work + plan.work_dsum, *d_inner = tile.work + plan.work_dinner;
-    float *d_in = tile.work + plan.work_din, *unpooled = tile.work + plan.work_unpooled;
-    const float* d_x = tile.work + plan.work_dx + static_cast<long>(row) * plan.input_stride;
-    const ConvLayer& last = plan.convs[plan.conv_count - 1];
-    for (int i = 0; i < last.out_cells() * last.outputs; i += kLanes) {
-      store(d_sum + i, load(tile.features(row) + i) > V{} ? load(d_x + i) : V{});
+    const ConvLayer& conv = plan.convs[c];
+    const float* in = input(tile, c, row, count);
+    const size_t size = conv.out_numbers();
+    float* sums = tile.of_group(plan.work_sum, row, size);
+    float* out =
+        c + 1 == plan.conv_count ? tile.features(row) : tile.kept(conv.out, row, conv.out_size);
+    if (conv.role != Role::kPooled) {
+      return Convolutions::forward(tile.net, conv, in, count, sums, out, tile.work);
     }
-    for (int c = plan.conv_count - 1; c >= 0; --c) {
-      const ConvLayer& conv = plan.convs[c];
-      const float* in = c == 0 ? image(tile, row) : tile.kept(row) + conv.in;
-      const float* d = conv.role == Role::kInner ? d_inner : d_sum;
-      if (conv.role == Role::kPooled) {
-        Convolutions::unpool(conv, d_sum, tile.kept(row) + conv.largest, unpooled);
-        d = unpooled;
-      }
-      Convolutions::add_gradient(plan, conv, in, d, gradient, tile.work);
-      if (c == 0) break;
-      Convolutions::input_gradient(tile.net, conv, d, d_in, tile.work);
-      Convolutions::take(conv, d_in, in, plan.convs[c - 1].relu, conv.role == Role::kInner,
-                         conv.role == Role::kOuter ? d_inner : d_sum);
+    float *unpooled = tile.work + plan.work_unpooled, *largest = tile.kept(conv.largest, row, size);
+    Convolutions::forward(tile.net, conv, in, count, sums, unpooled, tile.work);
+    for (int i = 0; i < count; ++i) {
+      Convolutions::pool(conv, unpooled, sums, out, largest);
+      unpooled += conv.sums();
+      sums += size;
+      out += conv.out_size;
+      largest += size;
     }
   }
 
-  // Its numbers in a frame; those of bytes in 0..1.
-  static const float* image(const Tile& tile, int row) {
+  // The gradient of what a block gave waits in `d` while that inside of it is in `other`.
+  static void backward(const Tile& tile, int begin, int size, float* gradient) {
+    const Plan& plan = tile.plan;
+    size_t d = plan.work_dsum, other = plan.work_dother;
+    features_backward(tile, begin, size, tile.work + d);
+    for (int c = plan.conv_count - 1; c >= 0; --c) {
+      const ConvLayer& conv = plan.convs[c];
+      const bool inner = conv.role == Role::kInner;
+      in_groups(size, conv.group, [&](int i, int count) {
+        const int row = begin + i;
+        const float* from = tile.of_group(inner ? other : d, row, conv.out_numbers());
+        float* to = tile.of_group(inner ? d : other, row, conv.in_numbers());
+        backward(tile, c, row, count, from, to, gradient);
+      });
+      if (conv.role == Role::kInner || conv.role == Role::kOuter) continue;
+      const size_t swap = d;
+      d = other;
+      other = swap;
+    }
+  }
+
+  // d: the gradient of the last convolution's sums.
+  static void features_backward(const Tile& tile, int begin, int size, float* d) {
+    const Plan& plan = tile.plan;
+    const auto count = static_cast<int>(plan.convs[plan.conv_count - 1].out_numbers());
+    for (int row = begin; row < begin + size; ++row, d += count) {
+      const float* d_x = tile.work + plan.work_dx + static_cast<long>(row) * plan.input_stride;
+      const float* x = tile.features(row);
+      for (int i = 0; i < count; i += kLanes) {
+        store(d + i, load(x + i) > V{} ? load(d_x + i) : V{});
+      }
+    }
+  }
+
+  // From d to d_below, the gradient of the sums of convolution c and of those that it reads.
+  static void backward(const Tile& tile, int c, int row, int count, const float* d, float* d_below,
+                       float* gradient) {
+    const Plan& plan = tile.plan;
+    const ConvLayer& conv = plan.convs[c];
+    const float* in = input(tile, c, row, count);
+    if (conv.role == Role::kPooled) {
+      float* unpooled = tile.work + plan.work_unpooled;
+      for (int i = 0; i < count; ++i) {
+        const float* largest = tile.kept(conv.largest, row + i, conv.out_numbers());
+        Convolutions::unpool(conv, d + i * conv.out_numbers(), largest, unpooled + i * conv.sums());
+      }
+      d = unpooled;
+    }
+    Convolutions::add_gradient(plan, conv, in, d, count, gradient, tile.work);
+    if (c == 0) return;
+    float* d_in = tile.work + plan.work_din;
+    Convolutions::input_gradient(tile.net, conv, d, count, d_in, tile.work);
+    for (int i = 0; i < count; ++i) {
+      Convolutions::take(conv, d_in, in, plan.convs[c - 1].relu, conv.role == Role::kInner,
+                         d_below);
+      d_in += conv.in_size;
+      in += conv.in_size;
+      d_below += conv.in_numbers();
+    }
+  }
+
+  // What convolution c reads.
+  static const float* input(const Tile& tile, int c, int row, int count) {
+    const ConvLayer& conv = tile.plan.convs[c];
+    if (c > 0) return tile.kept(conv.in, row, conv.in_size);
+    float* images = tile.work + conv.in;
+    for (int i = 0; i < count; ++i) image(tile, row + i, images + i * conv.in_size);
+    return images;
+  }
+
+  // An observation's numbers in a frame; those of bytes in 0..1.
+  static void image(const Tile& tile, int row, float* to) {
     const Plan& plan = tile.plan;
     const ConvLayer& conv = plan.convs[0];
-    float* to = tile.work + plan.work_image;
     const std::byte* obs = tile.obs()[row];
     const int frame = conv.in_at[0] % conv.in_row, width = conv.in_row - 2 * frame;
     float* line = to + conv.in_at[0];
@@ -218,7 +282,6 @@ struct Torso {
       }
       line += conv.in_row;
     }
-    return to;
   }
 };
 
@@ -259,11 +322,7 @@ void branch_forward(const Tile& tile, const Branch& branch, int first_head, int 
 // The heads asked for (0: actor, 1: critic), through the branches they stand on.
 template <class Layers>
 void forward(const Tile& tile, bool actor, bool critic) {
-  if (tile.plan.conv_count > 0) {
-    for (int row = 0; row < tile.rows; ++row) {
-      Torso<typename Layers::Convolutions>::forward(tile, row);
-    }
-  }
+  if (tile.plan.conv_count > 0) Torso<typename Layers::Convolutions>::forward(tile);
   if (tile.plan.token_layer_count > 0) {
     attention_forward(tile.plan, tile.tokens(), tile.x(), tile.plan.input_stride);
   }

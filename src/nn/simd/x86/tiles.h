@@ -82,20 +82,20 @@ struct Tiles {
     }
   }
 
-  // The same of In, with none missing. Returns where it is.
-  static const void* pack_inputs(const In* from, int inputs, int outputs, void* packed) {
-    In* to = (In*)packed;
+  // Of In, and with none missing: those from `first` on of `all` inputs.
+  static void pack_inputs(const In* from, int inputs, int outputs, int first, int all,
+                          void* packed) {
     const auto row = [&](int k, int column) FLOTILLA_INLINE_LAMBDA {
       return _mm512_cvtepu16_epi32(
           _mm256_loadu_si256((const __m256i*)(from + (size_t)k * outputs + column)));
     };
     for (int column = 0; column < outputs; column += kOutputs) {
+      In* to = (In*)packed + (size_t)column * all + (size_t)first * kOutputs;
       for (int k = 0; k < inputs; k += 2, to += 2 * kOutputs) {
         const __m512i odd = _mm512_slli_epi32(row(k + 1, column), 16);
         _mm512_storeu_si512(to, _mm512_or_si512(row(k, column), odd));
       }
     }
-    return packed;
   }
 
   // The intrinsics are opaque to the compiler, which must not keep what they read in registers.
