@@ -346,13 +346,14 @@ void Layout::place_torso_work(size_t& at) {
   const size_t group = bf16 ? std::clamp<size_t>(kGroupFloats / kept, 1, kMostOfGroup) : 1;
   plan_.tile = static_cast<int>(rows);
   plan_.group = static_cast<int>(group);
-  convs_.back().out_size = index(plan_.input_stride);  // features
+  convs_.back().last = true;
+  convs_.back().out_size = index(plan_.input_stride);
   for (ConvLayer& conv : convs_) {
     group_windows(conv);
     const auto together = index(conv.group);
     const bool first = &conv == &convs_.front();
     conv.in = first ? place(together * conv.in_size) : (&conv)[-1].out;
-    if (&conv != &convs_.back()) conv.out = place(rows * conv.out_size);
+    if (!conv.last) conv.out = place(rows * conv.out_size);
     if (conv.role == Role::kPooled) conv.largest = place(rows * conv.out_numbers());
     sums = std::max(sums, together * conv.sums());
     cells = std::max(cells, group * conv.out_numbers());

@@ -45,6 +45,7 @@ enum class Role : uint8_t {
 struct ConvLayer {
   Role role = Role::kPlain;
   bool relu = true;             // behind it, and behind its pool
+  bool last = false;            // it makes features
   int inputs = 0, outputs = 0;  // channels; outputs are a multiple of kPad
   int kernel = 0, stride = 1;
   int group = 1;                      // observations whose windows go through products together

@@ -7,6 +7,7 @@ struct Rounded {
   static constexpr int kRowsAtOnce = 1, kInputUnit = kLanes, kOutputUnit = kLanes;
 
   static FLOTILLA_INLINE void put(In* to, V v) { store(to, round_to_bf16(v)); }
+  static FLOTILLA_INLINE V get(const In* from) { return load(from); }
   static FLOTILLA_INLINE void begin() {}
   static FLOTILLA_INLINE void end() {}
 

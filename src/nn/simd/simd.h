@@ -26,17 +26,19 @@ FLOTILLA_INLINE V load(const float* p) { return *(const Unaligned*)p; }
 FLOTILLA_INLINE void store(float* p, V v) { *(Unaligned*)p = v; }
 FLOTILLA_INLINE V splat(float x) { return x - V{}; }
 
-// Of bytes: 0 for 0, 1 for all others.
-FLOTILLA_INLINE V ones(const uint8_t* p) {
+FLOTILLA_INLINE I load_bytes(const uint8_t* p) {
 #if defined(__AVX512F__)
-  const I bytes = (I)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i_u*)p));
+  return (I)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i_u*)p));
 #elif defined(__AVX2__)
-  const I bytes = (I)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i_u*)p));
+  return (I)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i_u*)p));
 #else
-  const I bytes = {p[0], p[1], p[2], p[3]};
+  return I{p[0], p[1], p[2], p[3]};
 #endif
-  return bytes != 0 ? splat(1) : V{};
 }
+
+FLOTILLA_INLINE V load(const uint8_t* p) { return __builtin_convertvector(load_bytes(p), V); }
+// 0 for 0, 1 for all others.
+FLOTILLA_INLINE V ones(const uint8_t* p) { return load_bytes(p) != 0 ? splat(1) : V{}; }
 
 FLOTILLA_INLINE V fma(V a, V b, V c) {
 #if defined(__AVX512F__)

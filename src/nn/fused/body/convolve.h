@@ -3,16 +3,43 @@
 // Part of kernel_body.h.
 #pragma once
 
-// What they do alike in either precision.
+// Numbers of pictures that are not rounded.
+struct Exact {
+  typedef float In;
+  static FLOTILLA_INLINE void put(In* to, V v) { store(to, v); }
+  static FLOTILLA_INLINE V get(const In* from) { return load(from); }
+};
+
+// What they do alike in either precision. Pictures hold numbers as products take them; features,
+// and sums that are pooled or added up, are floats.
+template <class Numbers>
 struct Pictures {
+  typedef typename Numbers::In In;
+
+  // A line of an observation, in a picture.
+  template <class From>
+  static void put_line(const From* from, int width, float scale, In* to) {
+    int i = 0;
+    for (; i + kLanes <= width; i += kLanes) Numbers::put(to + i, load(from + i) * splat(scale));
+    if (i == width) return;
+    float rest[kLanes] = {};
+    In last[kLanes];
+    for (int k = i; k < width; ++k) rest[k - i] = static_cast<float>(from[k]) * scale;
+    Numbers::put(last, load(rest));
+    __builtin_memcpy(to + i, last, static_cast<size_t>(width - i) * sizeof(In));
+  }
+
   // Calls multiply(start, end) for the sums of windows from `first` on. sums: what the block was
-  // given, which kOuter adds to. out: the picture that is read next; or what is to be pooled.
+  // given, which kOuter adds to. out: the picture or the features it makes, or what is to be
+  // pooled.
   template <class Multiply>
   static FLOTILLA_INLINE void sum_windows(const Network& net, const ConvLayer& conv, int first,
-                                          float* sums, float* out, Multiply multiply) {
+                                          float* sums, void* out, Multiply multiply) {
     const float* bias = net.params + conv.bias;
     const bool adds = conv.role == Role::kOuter;
-    const bool relu = conv.relu && conv.role != Role::kPooled;
+    const bool pooled = conv.role == Role::kPooled;
+    const bool relu = conv.relu && !pooled;
+    const bool exact = __is_same(Numbers, Exact) || conv.last || pooled;
     const long width = conv.outputs;
     const int32_t* at = conv.sum_at + first;
     sums += first * width;
@@ -21,7 +48,10 @@ struct Pictures {
     };
     const auto end = [=](long window, long column, V sum) FLOTILLA_INLINE_LAMBDA {
       if (adds) store(sums + window * width + column, sum);
-      store(out + at[window] + column, relu ? max(sum, V{}) : sum);
+      const V made = relu ? max(sum, V{}) : sum;
+      const long to = at[window] + column;
+      if (exact) return store((float*)out + to, made);
+      Numbers::put((In*)out + to, made);
     };
     if (adds) return multiply(given, end);
     multiply(FromBias{bias}, end);
@@ -38,7 +68,7 @@ struct Pictures {
 
   // The largest of 3 x 3 sums, of equal ones the first; `largest` says which. Cells outside of the
   // picture do not count.
-  static void pool(const ConvLayer& conv, const float* sums, float* pooled, float* out,
+  static void pool(const ConvLayer& conv, const float* sums, float* pooled, In* out,
                    float* largest) {
     for_pool(conv, [=, &conv](int cell, const int* at) FLOTILLA_INLINE_LAMBDA {
       for (int c = 0; c < conv.outputs; c += kLanes) {
@@ -53,7 +83,7 @@ struct Pictures {
         const long to = static_cast<long>(cell) * conv.outputs + c;
         store(pooled + to, most);
         store(largest + to, which);
-        store(out + conv.out_at[cell] + c, max(most, V{}));
+        Numbers::put(out + conv.out_at[cell] + c, max(most, V{}));
       }
     });
   }
@@ -77,13 +107,13 @@ struct Pictures {
   }
 
   // d: the gradient of the sums that `in` is the relu of, or of `in` itself; from that of `in`.
-  static void take(const ConvLayer& conv, const float* d_in, const float* in, bool relu, bool adds,
+  static void take(const ConvLayer& conv, const float* d_in, const In* in, bool relu, bool adds,
                    float* d) {
     for (int cell = 0; cell < conv.in_cells; ++cell) {
       const long at = conv.in_at[cell];
       for (int c = 0; c < conv.inputs; c += kLanes) {
         V each = load(d_in + at + c);
-        if (relu) each = load(in + at + c) > V{} ? each : V{};
+        if (relu) each = Numbers::get(in + at + c) > V{} ? each : V{};
         store(d + c, adds ? load(d + c) + each : each);
       }
       d += conv.inputs;
@@ -111,11 +141,11 @@ struct Pictures {
 };
 
 // Factors of 24 significant bits. Windows are read where they lie, of one observation at a time.
-struct Fp32Convolutions : Pictures {
+struct Fp32Convolutions : Pictures<Exact> {
   typedef Packed<kPad> Matrix;
 
   static void forward(const Network& net, const ConvLayer& conv, const float* in, int, float* sums,
-                      float* out, float*) {
+                      void* out, float*) {
     const Windows windows{in, conv.window_at, conv.kernel, conv.kernel * conv.inputs,
                           1,  conv.in_row};
     sum_windows(net, conv, 0, sums, out, [&](auto start, auto end) FLOTILLA_INLINE_LAMBDA {
@@ -163,14 +193,17 @@ struct Fp32Convolutions : Pictures {
 // factor, which costs less to bring in order.
 //
 // Windows of several observations are rows of one product, or inputs of one: blocks of them are
-// full, and sums of gradients, which are large, are read and written once for all of them.
+// full, and sums of gradients, which are large, are read and written once for all of them. They are
+// copied again on the way back: those of a tile are ten times the pictures they are in, and kept
+// they would leave the caches.
 template <class Products>
-struct Bf16Convolutions : Pictures, LeftFactors<Products> {
+struct Bf16Convolutions : Pictures<Products>, LeftFactors<Products> {
   using typename LeftFactors<Products>::In;
   using LeftFactors<Products>::rounded, LeftFactors<Products>::turned;
+  using Pictures<Products>::sum_windows, Pictures<Products>::into_picture;
 
-  static void forward(const Network& net, const ConvLayer& conv, const float* in, int count,
-                      float* sums, float* out, float* work) {
+  static void forward(const Network& net, const ConvLayer& conv, const In* in, int count,
+                      float* sums, void* out, float* work) {
     const int deep = conv.deep();
     const long width = conv.outputs;
     in_groups(count * conv.windows(), kBlock, [&](int first, int some) {
@@ -193,7 +226,7 @@ struct Bf16Convolutions : Pictures, LeftFactors<Products> {
     }
   }
 
-  static void add_gradient(const Plan& plan, const ConvLayer& conv, const float* in, const float* d,
+  static void add_gradient(const Plan& plan, const ConvLayer& conv, const In* in, const float* d,
                            int count, float* gradient, float* work) {
     const int windows = count * conv.windows(), depth = padded(windows, kBf16Pad);
     const int deep = conv.deep();
@@ -251,16 +284,19 @@ struct Bf16Convolutions : Pictures, LeftFactors<Products> {
   static constexpr int kBlock = kBf16Pad;  // windows that are copied, or whose sums go on, at once
 
   // [kBlock][deep()]: windows from `first` on, and zeros behind them.
-  static const In* copy_windows(const ConvLayer& conv, const float* in, int first, int count,
+  static const In* copy_windows(const ConvLayer& conv, const In* in, int first, int count,
                                 float* work) {
+    constexpr int kStep = sizeof(V) / sizeof(In);
     In* to = (In*)work;
     const int run = conv.kernel * conv.inputs, deep = conv.deep(), taps = conv.taps();
     for (int window = first; window < first + count; ++window, to += deep) {
-      const float* line = in + conv.window_at[window];
+      const In* line = in + conv.window_at[window];
       In* at = to;
       for (int row = 0; row < conv.kernel; ++row, at += run, line += conv.in_row) {
         // The last vector may go over the end of the run: the next one is written after it.
-        for (int i = 0; i < run; i += kLanes) Products::put(at + i, load(line + i));
+        for (int i = 0; i < run; i += kStep) {
+          store((float*)(at + i), load((const float*)(line + i)));
+        }
       }
       for (int k = taps; k < deep; ++k) to[k] = 0;
     }

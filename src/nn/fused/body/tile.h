@@ -66,8 +66,10 @@ struct Tile {
   const std::byte** obs() const {
     return reinterpret_cast<const std::byte**>(work + plan.work_obs);
   }
-  float* kept(size_t place, int row, size_t size) const {
-    return keeps ? work + place + static_cast<size_t>(row) * size : of_group(place, row, size);
+  template <class Number = float>
+  Number* kept(size_t place, int row, size_t size) const {
+    const int at = keeps ? row : row % plan.group;
+    return reinterpret_cast<Number*>(work + place) + static_cast<size_t>(at) * size;
   }
   float* of_group(size_t place, int row, size_t size) const {
     return work + place + static_cast<size_t>(row % plan.group) * size;
@@ -153,6 +155,8 @@ void put_masks(const Tile& tile, int rows, MaskOf mask_of) {
 // The observations of a tile on their way through the torso, group by group.
 template <class Convolutions>
 struct Torso {
+  typedef typename Convolutions::In In;
+
   static void forward(const Tile& tile) {
     const Plan& plan = tile.plan;
     in_groups(tile.rows, plan.group, [&](int begin, int size) {
@@ -176,11 +180,13 @@ struct Torso {
   static void forward(const Tile& tile, int c, int row, int count) {
     const Plan& plan = tile.plan;
     const ConvLayer& conv = plan.convs[c];
-    const float* in = input(tile, c, row, count);
+    const In* in = input(tile, c, row, count);
     const size_t size = conv.out_numbers();
     float* sums = tile.of_group(plan.work_sum, row, size);
-    float* out =
-        c + 1 == plan.conv_count ? tile.features(row) : tile.kept(conv.out, row, conv.out_size);
+    if (conv.last) {
+      return Convolutions::forward(tile.net, conv, in, count, sums, tile.features(row), tile.work);
+    }
+    In* out = tile.kept<In>(conv.out, row, conv.out_size);
     if (conv.role != Role::kPooled) {
       return Convolutions::forward(tile.net, conv, in, count, sums, out, tile.work);
     }
@@ -234,7 +240,7 @@ struct Torso {
                        float* gradient) {
     const Plan& plan = tile.plan;
     const ConvLayer& conv = plan.convs[c];
-    const float* in = input(tile, c, row, count);
+    const In* in = input(tile, c, row, count);
     if (conv.role == Role::kPooled) {
       float* unpooled = tile.work + plan.work_unpooled;
       for (int i = 0; i < count; ++i) {
@@ -257,28 +263,28 @@ struct Torso {
   }
 
   // What convolution c reads.
-  static const float* input(const Tile& tile, int c, int row, int count) {
+  static const In* input(const Tile& tile, int c, int row, int count) {
     const ConvLayer& conv = tile.plan.convs[c];
-    if (c > 0) return tile.kept(conv.in, row, conv.in_size);
-    float* images = tile.work + conv.in;
+    if (c > 0) return tile.kept<In>(conv.in, row, conv.in_size);
+    In* images = (In*)(tile.work + conv.in);
     for (int i = 0; i < count; ++i) image(tile, row + i, images + i * conv.in_size);
     return images;
   }
 
   // An observation's numbers in a frame; those of bytes in 0..1.
-  static void image(const Tile& tile, int row, float* to) {
+  static void image(const Tile& tile, int row, In* to) {
     const Plan& plan = tile.plan;
     const ConvLayer& conv = plan.convs[0];
     const std::byte* obs = tile.obs()[row];
     const int frame = conv.in_at[0] % conv.in_row, width = conv.in_row - 2 * frame;
-    float* line = to + conv.in_at[0];
+    In* line = to + conv.in_at[0];
     for (int first = 0; first < plan.inputs; first += width) {
       if (plan.bytes) {
         const auto* from = reinterpret_cast<const uint8_t*>(obs) + first;
-        for (int i = 0; i < width; ++i) line[i] = static_cast<float>(from[i]) * (1.0f / 255);
+        Convolutions::put_line(from, width, 1.0f / 255, line);
       } else {
         const auto* from = reinterpret_cast<const float*>(obs) + first;
-        for (int i = 0; i < width; ++i) line[i] = from[i];
+        Convolutions::put_line(from, width, 1, line);
       }
       line += conv.in_row;
     }

@@ -45,6 +45,11 @@ struct Tiles {
     __builtin_memcpy(to, &narrow, sizeof(narrow));
   }
 
+  static FLOTILLA_INLINE V get(const In* from) {
+    return (V)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)from)),
+                                16);
+  }
+
   static FLOTILLA_INLINE void begin() { _tile_loadconfig(&kTileShapes); }
   // A thread without tiles in use is cheaper to switch.
   static FLOTILLA_INLINE void end() { _tile_release(); }
