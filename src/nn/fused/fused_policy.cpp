@@ -238,7 +238,8 @@ LossSums FusedPolicy::gradient_of_shards(ThreadPool& pool, const LearnCall& call
   const auto rows = static_cast<size_t>(call.rows.count);
   const int count = std::min(shard_count(rows, kShardRows, plan.params), sequences);
   const Shards shards{count, length > 1 ? 1 : piece_count(rows, count, pool.threads(), plan)};
-  const bool can_begin = length == 1 && !plan.has_torso();
+  const bool can_begin = length == 1;
+  const size_t added = can_begin ? plan.torso_params : range.end;  // up to here
   network_.make_work(pool.threads());
   make_slots(count);
   std::array<LossSums, kMaxShards> sums{};
@@ -254,8 +255,8 @@ LossSums FusedPolicy::gradient_of_shards(ThreadPool& pool, const LearnCall& call
     part.rows = some_of(call.rows, some.begin, some.size());
     part.gradient = slots_[static_cast<size_t>(s)]->data();
     part.begins = can_begin && piece == 0;
-    if (!can_begin) {
-      std::memset(part.gradient + range.begin, 0, (range.end - range.begin) * sizeof(float));
+    if (range.begin < added) {
+      std::memset(part.gradient + range.begin, 0, (added - range.begin) * sizeof(float));
     }
     learn_some(part, objective, thread, sums[static_cast<size_t>(s)].of);
   };

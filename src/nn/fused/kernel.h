@@ -67,7 +67,7 @@ struct LearnCall {
   void (*loss)(void* context, const LossRows& rows) = nullptr;
   void* context = nullptr;
   float* gradient = nullptr;  // added to, ...
-  bool begins = false;        // ... but of networks without a torso put in place of what was there
+  bool begins = false;        // ... but behind a torso, or without, put in place of what was there
   DenseRows dense = {};
 };
 
