@@ -201,7 +201,7 @@ class Duration(TerminalTest):
         self.assertEqual(done.stderr.count("an update takes"), 1)
         walls = self.wall_of_last_update()
         self.assertTrue(all(wall < 0.5 for wall in walls[:-1]), walls)
-        done = self.pipe("train", "pendulum", *TINY, "eval.episodes=0", "--duration", "3s", "--out", "short")
+        done = self.pipe("train", "pendulum", *TINY, "eval.episodes=0", "--duration", "60s", "--steps", 512, "--out", "short")
         self.assertNotIn("an update takes", done.stderr)
 
 
