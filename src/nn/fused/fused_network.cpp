@@ -79,7 +79,7 @@ DenseRows FusedNetwork::dense_rows(int count) {
   if (dense_rows_ == nullptr || dense_rows_->count() < floats) {
     dense_rows_ = std::make_unique<Floats>(floats);
   }
-  return {.numbers = dense_rows_->data(), .capacity = count};
+  return {.numbers = dense_rows_->data(), .capacity = count, .count = count};
 }
 
 void FusedNetwork::derive() {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "flotilla/core/error.h"
 #include "flotilla/nn/fused/kernel_choice.h"
@@ -137,7 +138,8 @@ void FusedPolicy::learn_sequences(const LearnCall& call, const Objective& object
                                   double* sums) {
   const int tile = network_.plan().tile, length = objective.sequence();
   const size_t tiles_at_most = kTogetherFloats / network_.plan().work_floats;
-  const int at_once = static_cast<int>(tiles_at_most) * tile / length * length;
+  const int whole = std::lcm(length, network_.plan().dense_unit);
+  const int at_once = static_cast<int>(tiles_at_most) * tile / whole * whole;
   if (at_once == 0) return learn_twice(call, objective, network_.work(thread), sums);
   AskedLoss loss{&objective, sums};
   for (int first = 0; first < call.rows.count; first += at_once) {
@@ -197,23 +199,29 @@ void FusedPolicy::collect(ThreadPool& pool, const LearnCall& call) {
 LossSums FusedPolicy::gradient_of_torso(ThreadPool& pool, const LearnCall& call,
                                         const Objective& objective) {
   const size_t slot = network_.plan().torso_params;
+  const int unit = network_.plan().dense_unit;
+  const bool bf16 = spec_.precision == Precision::kBf16;
+  const size_t shard_rows = bf16 ? kBf16TorsoShardRows : kTorsoShardRows;
   const int length = objective.sequence(), sequences = call.rows.count / length;
   const auto rows = static_cast<size_t>(call.rows.count);
   const int rounds = std::min(static_cast<int>((rows + kRoundRows - 1) / kRoundRows), sequences);
   const int most = (sequences + rounds - 1) / rounds;  // of a round
   const int count =
-      std::min(shard_count(static_cast<size_t>(most * length), kTorsoShardRows, slot), most);
+      std::min(shard_count(static_cast<size_t>(most * length), shard_rows, slot), most);
   network_.make_work(pool.threads());
   make_slots(count);
   std::array<LossSums, kMaxShards> sums{};
   for (int round = 0; round < rounds; ++round) {
     const Span mine = part_of({0, sequences}, round, rounds);
+    const std::vector<PlacedShard> shards = place_shards(mine.size(), length, count, unit);
     LearnCall some = some_of(call, mine.begin * length, mine.size() * length);
     some.begins = round == 0;
-    some.dense = network_.dense_rows(most * length);
+    some.dense = network_.dense_rows(shards.back().places.end);
     pool.for_each(count, [&](int thread, int s) {
-      const Span own = part_of({0, mine.size()}, s, count);
-      LearnCall shard = some_of(some, own.begin * length, own.size() * length);
+      const auto& [own, places] = shards[static_cast<size_t>(s)];
+      LearnCall shard = some_of(some, own.begin, own.size());
+      shard.dense.first = places.begin;
+      shard.dense.count = places.size();
       shard.gradient = slots_[static_cast<size_t>(s)]->data();
       if (round == 0) std::memset(shard.gradient, 0, slot * sizeof(float));
       if (own.size() > 0) learn_some(shard, objective, thread, sums[static_cast<size_t>(s)].of);

@@ -54,11 +54,13 @@ struct EvaluateCall {
 
 // What rows leave for the gradient of hidden layers and heads, which is then taken from all of them
 // at once: matrices of a row each, the first of which holds their inputs. A matrix whose rows begin
-// `place` numbers behind those inputs begins at numbers + capacity * place.
+// `place` numbers behind those inputs begins at numbers + capacity * place. Factors of bfloat16 lie
+// there in the order in which products take them.
 struct DenseRows {
   float* numbers = nullptr;  // null: the gradient is added up tile by tile
   int capacity = 0;          // rows
-  int first = 0;             // the place of the call's first row
+  // The places of the call's rows, and where these are fewer, of zeros.
+  int first = 0, count = 0;
 };
 
 struct LearnCall {
@@ -109,8 +111,7 @@ struct Kernels {
   void (*learn)(const Network& network, const LearnCall& call, float* work);
   // The loss is asked once, of all rows.
   void (*learn_together)(const Network& network, const LearnCall& call, const SequenceRoom& room);
-  // A piece of the gradient of hidden layers and heads, from what the call's rows have left; null
-  // where they cannot.
+  // A piece of the gradient of hidden layers and heads, from what the call's rows have left.
   void (*collect)(const Network& network, const LearnCall& call, int piece);
   // target = sum of the slots, in their order, over [begin, end): of a bundle, at most; or of any
   // number, with the sum of squares.

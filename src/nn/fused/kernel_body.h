@@ -26,7 +26,7 @@ constexpr Kernels kernels_of(const char* name) {
           .evaluate = evaluate<Layers>,
           .learn = learn<Layers>,
           .learn_together = learn_together<Layers>,
-          .collect = Layers::kCollects ? collect : nullptr,
+          .collect = collect<Layers>,
           .add_up = add_up,
           .reduce = reduce,
           .adam = adam,

@@ -230,6 +230,7 @@ void Layout::add_layer(const std::string& name, int in, int out, bool first) {
   // The input's rows are read in blocks of four at least; hidden widths are whole vectors.
   layer.in = first && !bf16 ? padded(in, 4) : padded(in, pad_);
   layer.out = padded(out, pad_);
+  if (bf16) layer.piece_rows = kBf16PieceRows;
   const auto size = static_cast<size_t>(layer.in) * static_cast<size_t>(layer.out);
   layer.weight = reserve(size);
   layer.bias = reserve(static_cast<size_t>(layer.out));
@@ -315,8 +316,10 @@ void Layout::place_work(const NetworkSpec& spec) {
 }
 
 void Layout::place_dense_rows() {
-  plan_.collects = (plan_.has_torso() || plan_.params >= kWideParams) &&
-                   spec_.precision == Precision::kFp32 && !spec_.action.is_box();
+  const bool bf16 = spec_.precision == Precision::kBf16;
+  const bool pays = plan_.has_torso() || (plan_.params >= kWideParams && !bf16);
+  plan_.collects = pays && !spec_.action.is_box();
+  plan_.dense_unit = plan_.collects && bf16 ? kBf16Pad : 1;
   size_t at = index(plan_.input_stride);
   for (const Branch& branch : branches_) {
     size_t in = 0;
@@ -324,6 +327,7 @@ void Layout::place_dense_rows() {
       Layer& layer = layers_[index(l)];
       layer.dense_in = in;
       layer.dense_d = take(at, index(layer.out));
+      if (bf16) layer.dense_right = take(at, index(layer.out));
       in = take(at, index(layer.out));
     }
     for (int h = branch.first_head; h < branch.first_head + branch.heads; ++h) {

@@ -23,7 +23,9 @@ constexpr int kMostTokens = 64;      // of a kind in an observation
 constexpr int kSmallHead = 8;        // up to this many outputs, a head is a few dot products
 constexpr int kLossRows = 16;        // whose loss is asked together where minibatches are small
 constexpr int kDerivedColumns = 64;  // of a matrix that is put in another order, by one thread
-constexpr int kPieceRows = 16;       // of a matrix whose gradient is collected, by one thread
+// Of a matrix whose gradient is collected, by one thread; with bf16 more, for products are quick
+// and wait for what they read.
+constexpr int kPieceRows = 16, kBf16PieceRows = 64;
 // Neighbouring shards that are summed by whoever finishes the last of them, while their gradients
 // are in that core's cache; only the sums of bundles travel between cores. Where there is only one
 // bundle, all threads sum its shards.
@@ -111,9 +113,11 @@ struct Layer {
   size_t packed = 0;      // in the derived array: what forward reads in place of `weight`
   size_t transposed = 0;  // there too; unused where nothing learns from the gradient of inputs
   size_t work = 0;        // of the activations, in a thread's work memory
-  size_t dense_in = 0, dense_d = 0;  // of what it reads and of its gradient, see DenseRows
+  // Of what it reads and of its gradient, with bf16 as a right factor too, see DenseRows.
+  size_t dense_in = 0, dense_d = 0, dense_right = 0;
+  int piece_rows = kPieceRows;
 
-  int pieces() const { return (in + kPieceRows - 1) / kPieceRows; }
+  int pieces() const { return (in + piece_rows - 1) / piece_rows; }
   int derived_parts() const {
     return ((in > out ? in : out) + kDerivedColumns - 1) / kDerivedColumns;
   }
@@ -189,6 +193,7 @@ struct Plan {
   // What a row leaves, see DenseRows, and in it the gradients of all outputs.
   size_t dense_floats = 0, dense_dout = 0;
   int dense_outputs = 0;  // padded
+  int dense_unit = 1;     // calls that learn begin at multiples of so many places
   // Offsets in work memory, in floats; work_floats: all of it.
   size_t work_x = 0, work_d0 = 0, work_d1 = 0, work_rows = 0, work_out = 0, work_dout = 0,
          work_mask = 0, work_latent = 0, work_softmax = 0, work_rounded = 0, work_packed = 0,

@@ -73,6 +73,7 @@ inline LearnCall some_of(const LearnCall& call, int first, int count) {
   LearnCall part = call;
   part.rows = some_of(call.rows, first, count);
   part.dense.first += first;
+  part.dense.count = first + count == call.rows.count ? call.dense.count - first : count;
   return part;
 }
 

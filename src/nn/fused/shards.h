@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <thread>
+#include <vector>
 
+#include "flotilla/core/thread_pool.h"
 #include "flotilla/nn/fused/plan.h"
 
 namespace flotilla::fused {
@@ -18,6 +20,8 @@ constexpr int kMaxShards = 64;
 // Where gradients of hidden layers are collected, a shard is small, for a row takes long; and what
 // so many rows leave is kept at once.
 constexpr size_t kTorsoShardRows = 16, kRoundRows = 2048;
+// With bf16 a row takes less, and fewer rows wait longer for the weights.
+constexpr size_t kBf16TorsoShardRows = kTile;
 // Numbers in the gradients of all shards, at most; but so many shards are always allowed.
 constexpr size_t kSlotFloats = size_t{1} << 23;
 constexpr size_t kFewShards = 8;
@@ -58,6 +62,24 @@ struct Shards {
   int shard(int item) const { return item / (kBundle * pieces) * kBundle + item % kBundle; }
   int piece(int item) const { return item % (kBundle * pieces) / kBundle; }
 };
+
+// Rows of a shard, and the places of what they leave (see DenseRows).
+struct PlacedShard {
+  Span rows, places;
+};
+
+// Of sequences of so many rows, each shard at the next multiple of `unit` places.
+inline std::vector<PlacedShard> place_shards(int sequences, int length, int count, int unit) {
+  std::vector<PlacedShard> shards;
+  int end = 0;
+  for (int s = 0; s < count; ++s) {
+    const Span own = part_of({0, sequences}, s, count);
+    const int begin = end;
+    end += padded(own.size() * length, unit);
+    shards.push_back({{own.begin * length, own.end * length}, {begin, end}});
+  }
+  return shards;
+}
 
 // The turn of a piece within its shard.
 class Turn {

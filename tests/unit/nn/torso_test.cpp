@@ -152,6 +152,12 @@ class Lines : public Objective {
   }
 };
 
+// The same of rows that belong together.
+class LinesInSequences : public Lines {
+ public:
+  int sequence() const override { return 7; }
+};
+
 // Channels, rows and columns of a picture.
 struct Picture {
   ImageShape shape;
@@ -680,6 +686,24 @@ TEST_P(TorsoRowsTest, ThreadsTilesAndSnapshotsChangeNothing) {
       snapshot->value(1, batch.bytes.data() + i * row, 1, alone.data() + i);
     }
     EXPECT_EQ(alone, at_once);
+  }
+}
+
+// Tiles, and where shards begin, are others.
+TEST_P(TorsoRowsTest, SequencesLearnWhatTheirRowsDo) {
+  constexpr size_t kRows = 12 * 7;
+  ThreadPool pool(3);
+  for (const Case& c : torso_cases()) {
+    SCOPED_TRACE(c.name);
+    const auto policy = make(c.spec);
+    const Batch batch(c.spec, kRows);
+    const auto gradient = [&](const Objective& objective) {
+      policy->gradient(pool, batch.samples(), batch.chosen, Nets::kBoth, objective);
+      std::vector<float> found(policy->gradient_count(Nets::kBoth));
+      policy->read_gradient(found);
+      return found;
+    };
+    EXPECT_LT(distance(gradient(LinesInSequences()), gradient(Lines())), 1e-5);
   }
 }
 

@@ -2,20 +2,9 @@
 // those of large matrices go through memory once per tile, and a gradient for every shard takes
 // most of the time to add up. Here a tile that goes back leaves what the gradient is made of, and a
 // piece of the gradient is taken from all rows by one thread. Sums add rows in their order, so that
-// they do not depend on where tiles are cut.
+// they do not depend on where tiles are cut; those of bfloat16 depend on where calls begin.
 // Part of kernel_body.h.
 #pragma once
-
-// Of a matrix the place of the call's first row.
-FLOTILLA_INLINE float* rows_at(const DenseRows& rows, size_t place, long width) {
-  return rows.numbers + static_cast<size_t>(rows.capacity) * place + rows.first * width;
-}
-
-// The rows of a tile, of which `from` holds one behind the other.
-void leave(const DenseRows& to, size_t place, long width, const float* from, int rows) {
-  __builtin_memcpy(rows_at(to, place, width), from,
-                   static_cast<size_t>(rows * width) * sizeof(float));
-}
 
 void leave_outputs(const Tile& tile, const Branch& branch, const DenseRows& to) {
   const Plan& plan = tile.plan;
@@ -26,6 +15,7 @@ void leave_outputs(const Tile& tile, const Branch& branch, const DenseRows& to) 
     for (int r = 0; r < tile.rows; ++r, at += plan.dense_outputs) {
       for (int o = 0; o < head.out; ++o) at[o] = dout[o * kTile + r];
     }
+    for (int r = tile.rows; r < to.count; ++r, at += plan.dense_outputs) clear(at, head.out);
   }
 }
 
@@ -36,14 +26,14 @@ void branch_leave(const Tile& tile, const Branch& branch, const DenseRows& to) {
   if (branch.layers == 0) return;
   float* d = tile.work + plan.work_d0;
   float* d_below = tile.work + plan.work_d1;
-  leave(to, plan.heads[branch.first_head].dense_in, tile.input_row(branch, branch.layers),
-        tile.input(branch, branch.layers), tile.rows);
+  leave_rows(to, plan.heads[branch.first_head].dense_in, tile.input(branch, branch.layers),
+             tile.input_row(branch, branch.layers), tile.rows);
   heads_backward<kRelu>(tile, branch, d);
   for (int l = branch.layers - 1; l >= 0; --l) {
     const Layer& layer = plan.layers[branch.first_layer + l];
-    leave(to, layer.dense_d, layer.out, d, tile.rows);
+    Layers::leave_gradient(tile.net, to, layer, d, tile.rows, tile.work);
     if (l == 0) break;
-    leave(to, layer.dense_in, layer.in, tile.input(branch, l), tile.rows);
+    Layers::leave_input(to, layer, tile.input(branch, l), layer.in, tile.rows);
     Layers::template backward<kRelu>(tile.net, layer, d, tile.padded_rows, tile.input(branch, l),
                                      d_below, tile.work);
     float* swap = d;
@@ -55,32 +45,31 @@ void branch_leave(const Tile& tile, const Branch& branch, const DenseRows& to) {
                              tile.work + plan.work_dx, plan.input_stride, tile.work);
 }
 
-// Of a matrix the rows from kPieceRows * piece on, and with the first of them the bias.
+// Of a matrix the rows of a piece, and with the first of them the bias.
+template <class Layers>
 void collect_layer(const Plan& plan, const LearnCall& call, const Branch& branch, int number,
                    int piece) {
   const Layer& layer = plan.layers[branch.first_layer + number];
-  const long width = number == 0 ? plan.input_stride : layer.in;
-  const int first = piece * kPieceRows;
-  const int rows = layer.in - first < kPieceRows ? layer.in - first : kPieceRows;
-  const float* x = rows_at(call.dense, layer.dense_in, width) + first;
-  const float* d = rows_at(call.dense, layer.dense_d, layer.out);
-  add_product(rows, layer.out, call.rows.count, Left{x, 1, width}, {d, layer.out},
-              call.gradient + layer.weight + static_cast<long>(first) * layer.out, call.begins);
+  const int first = piece * layer.piece_rows;
+  const int rows = layer.in - first < layer.piece_rows ? layer.in - first : layer.piece_rows;
+  Layers::collect(call.dense, layer, number == 0 ? plan.input_stride : layer.in, first, rows,
+                  call.gradient + layer.weight + static_cast<long>(first) * layer.out, call.begins);
   if (piece > 0) return;
   if (call.begins) clear(call.gradient + layer.bias, layer.out);
-  add_column_sums(d, call.rows.count, layer.out, call.gradient + layer.bias);
+  add_column_sums(rows_at(call.dense, layer.dense_d, layer.out), call.dense.count, layer.out,
+                  call.gradient + layer.bias);
 }
 
 void collect_head(const Plan& plan, const LearnCall& call, const Branch& branch, int number) {
   const Head& head = plan.heads[number];
   const long width = branch.layers == 0 ? plan.input_stride : head.in;
   const float* dout = rows_at(call.dense, plan.dense_dout, plan.dense_outputs) + head.first_output;
-  add_product(head.out, head.in, call.rows.count, Left{dout, 1, plan.dense_outputs},
+  add_product(head.out, head.in, call.dense.count, Left{dout, 1, plan.dense_outputs},
               {rows_at(call.dense, head.dense_in, width), width}, call.gradient + head.weight,
               call.begins);
   float* bias = call.gradient + head.bias;
   if (call.begins) clear(bias, head.out);
-  for (int r = 0; r < call.rows.count; ++r, dout += plan.dense_outputs) {
+  for (int r = 0; r < call.dense.count; ++r, dout += plan.dense_outputs) {
     for (int o = 0; o < head.out; ++o) bias[o] += dout[o];
   }
 }
@@ -90,14 +79,14 @@ bool is_trained(const Branch& branch, const LearnCall& call) {
 }
 
 // Pieces are counted as Plan::dense_pieces() does, branch by branch.
-void collect(const Network& network, const LearnCall& call, int piece) {
-  const Plan& plan = *network.plan;
+template <class Layers>
+void collect_piece(const Plan& plan, const LearnCall& call, int piece) {
   for (int b = 0; b < plan.branch_count; ++b) {
     const Branch& branch = plan.branches[b];
     const bool trained = is_trained(branch, call);
     for (int l = 0; l < branch.layers; ++l) {
       const int pieces = plan.layers[branch.first_layer + l].pieces();
-      if (piece < pieces && trained) return collect_layer(plan, call, branch, l, piece);
+      if (piece < pieces && trained) return collect_layer<Layers>(plan, call, branch, l, piece);
       if (piece < pieces) return;
       piece -= pieces;
     }
@@ -107,4 +96,11 @@ void collect(const Network& network, const LearnCall& call, int piece) {
     if (piece < branch.heads) return;
     piece -= branch.heads;
   }
+}
+
+template <class Layers>
+void collect(const Network& network, const LearnCall& call, int piece) {
+  Layers::begin();
+  collect_piece<Layers>(*network.plan, call, piece);
+  Layers::end();
 }

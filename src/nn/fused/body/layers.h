@@ -58,6 +58,22 @@ void add_column_sums(const float* d, int rows, int columns, float* target) {
   }
 }
 
+// A matrix of DenseRows, and in it the place of the call's first row.
+FLOTILLA_INLINE float* matrix_at(const DenseRows& rows, size_t place) {
+  return rows.numbers + static_cast<size_t>(rows.capacity) * place;
+}
+FLOTILLA_INLINE float* rows_at(const DenseRows& rows, size_t place, long width) {
+  return matrix_at(rows, place) + rows.first * width;
+}
+
+// The rows of a tile, of which `from` holds one behind the other.
+void leave_rows(const DenseRows& to, size_t place, const float* from, long width, int rows) {
+  float* at = rows_at(to, place, width);
+  const auto bytes = [=](int count) { return static_cast<size_t>(count * width) * sizeof(float); };
+  __builtin_memcpy(at, from, bytes(rows));
+  __builtin_memset(at + rows * width, 0, bytes(to.count - rows));
+}
+
 // Of a torso in front of the layers: convolve.h.
 struct Fp32Convolutions;
 template <class Products>
@@ -67,8 +83,7 @@ struct Bf16Convolutions;
 struct Fp32Layers {
   typedef Packed<kPad> Matrix;
   typedef Fp32Convolutions Convolutions;
-  static constexpr bool kCollects = true;  // as dense.h
-  static constexpr int kRowUnit = 1;       // rows come in multiples of this
+  static constexpr int kRowUnit = 1;  // rows come in multiples of this
 
   static FLOTILLA_INLINE void begin() {}
   static FLOTILLA_INLINE void end() {}
@@ -104,6 +119,22 @@ struct Fp32Layers {
     add_product(layer.in, layer.out, rows, Left{x, 1, x_row}, {d, layer.out}, gradient, begins);
   }
 
+  // As dense.h: what a tile leaves, and the gradient of a matrix' rows from `first` on.
+  static void leave_input(const DenseRows& to, const Layer& layer, const float* x, long x_row,
+                          int rows) {
+    leave_rows(to, layer.dense_in, x, x_row, rows);
+  }
+  static void leave_gradient(const Network&, const DenseRows& to, const Layer& layer,
+                             const float* d, int rows, float*) {
+    leave_rows(to, layer.dense_d, d, layer.out, rows);
+  }
+  static void collect(const DenseRows& dense, const Layer& layer, long x_row, int first, int rows,
+                      float* gradient, bool begins) {
+    const float* x = rows_at(dense, layer.dense_in, x_row) + first;
+    add_product(rows, layer.out, dense.count, Left{x, 1, x_row},
+                {rows_at(dense, layer.dense_d, layer.out), layer.out}, gradient, begins);
+  }
+
   // Of either matrix the columns of a part, see Layer::derived_parts().
   static void derive(const Layer& layer, int part, bool backwards, const float* params,
                      float* derived) {
@@ -137,7 +168,12 @@ struct LeftFactors {
 
   // to[width][depth]: rows become columns, with zeros behind them.
   static const In* turned(const float* x, long x_row, int rows, int width, int depth, float* to) {
-    In* in = (In*)to;
+    turn(x, x_row, rows, width, depth, (In*)to, depth);
+    return (const In*)to;
+  }
+
+  // The same in lines of `line`.
+  static void turn(const float* x, long x_row, int rows, int width, int depth, In* to, long line) {
     for (int first = 0; first < depth; first += kLanes) {
       for (int c = 0; c < width; c += kLanes) {
         V t[kLanes];
@@ -145,10 +181,9 @@ struct LeftFactors {
           t[r] = first + r < rows ? load(x + (first + r) * x_row + c) : V{};
         }
         transpose(t);
-        for (int i = 0; i < kLanes; ++i) Products::put(in + (c + i) * depth + first, t[i]);
+        for (int i = 0; i < kLanes; ++i) Products::put(to + (c + i) * line + first, t[i]);
       }
     }
-    return in;
   }
 };
 
@@ -157,9 +192,8 @@ struct LeftFactors {
 template <class Products>
 struct Bf16Layers : LeftFactors<Products> {
   using typename LeftFactors<Products>::In;
-  using LeftFactors<Products>::rounded, LeftFactors<Products>::turned;
+  using LeftFactors<Products>::rounded, LeftFactors<Products>::turned, LeftFactors<Products>::turn;
   typedef Bf16Convolutions<Products> Convolutions;
-  static constexpr bool kCollects = false;
   static constexpr int kRowUnit = kLanes;
   static_assert(kTile % kBf16Pad == 0 && kBf16Pad % Products::kInputUnit == 0 &&
                 kBf16Pad % Products::kOutputUnit == 0 && kLanes % Products::kRowsAtOnce == 0);
@@ -198,6 +232,32 @@ struct Bf16Layers : LeftFactors<Products> {
     float* right = work + net.plan->work_packed;
     Products::pack_rows(d, rows, depth, layer.out, right);
     Products::multiply(in, depth, layer.in, {depth, layer.out, right},
+                       FromRows{begins ? nullptr : gradient, layer.out},
+                       IntoRows{gradient, layer.out});
+  }
+
+  // Of the left factor, [in][capacity], the columns of a tile.
+  static void leave_input(const DenseRows& to, const Layer& layer, const float* x, long x_row,
+                          int rows) {
+    In* in = (In*)matrix_at(to, layer.dense_in);
+    turn(x, x_row, rows, layer.in, to.count, in + to.first, to.capacity);
+  }
+  // The bias has the gradient as it is.
+  static void leave_gradient(const Network& net, const DenseRows& to, const Layer& layer,
+                             const float* d, int rows, float* work) {
+    leave_rows(to, layer.dense_d, d, layer.out, rows);
+    const float* all = rows_at(to, layer.dense_d, layer.out);
+    const In* in =
+        rounded(all, layer.out, to.count, layer.out, layer.out, work + net.plan->work_rounded);
+    Products::pack_inputs(in, to.count, layer.out, to.first, to.capacity,
+                          matrix_at(to, layer.dense_right));
+  }
+  // REQUIRES: all of the matrices.
+  static void collect(const DenseRows& dense, const Layer& layer, long, int first, int rows,
+                      float* gradient, bool begins) {
+    const In* x = (const In*)matrix_at(dense, layer.dense_in);
+    Products::multiply(x + static_cast<long>(first) * dense.capacity, dense.capacity, rows,
+                       {dense.capacity, layer.out, matrix_at(dense, layer.dense_right)},
                        FromRows{begins ? nullptr : gradient, layer.out},
                        IntoRows{gradient, layer.out});
   }

@@ -97,9 +97,7 @@ void take_loss(const Tile& tile, const LearnCall& call, TileLoss& loss) {
 template <class Layers, bool kRelu>
 void learn_branch(const Tile& tile, const Branch& branch, const LearnCall& call,
                   const DenseRows& dense, bool begins) {
-  if constexpr (Layers::kCollects) {
-    if (dense.numbers != nullptr) return branch_leave<Layers, kRelu>(tile, branch, dense);
-  }
+  if (dense.numbers != nullptr) return branch_leave<Layers, kRelu>(tile, branch, dense);
   branch_backward<Layers, kRelu>(tile, branch, call.gradient, begins);
 }
 
@@ -108,8 +106,10 @@ template <class Layers>
 void learn_tile(Tile& tile, const LearnCall& call, int first, TileLoss& loss) {
   const Plan& plan = tile.plan;
   const bool begins = call.begins && first == 0;
+  const bool is_last = first + tile.rows == call.rows.count;
   DenseRows dense = call.dense;
   dense.first += first;
+  dense.count = is_last ? call.dense.count - first : tile.rows;
   if (begins && call.actor && plan.distribution == Distribution::kGaussian) {
     clear(call.gradient + plan.log_std, plan.dims);
   }
@@ -118,7 +118,9 @@ void learn_tile(Tile& tile, const LearnCall& call, int first, TileLoss& loss) {
     __builtin_memset(tile.work + plan.work_dx, 0,
                      static_cast<size_t>(tile.padded_rows * plan.input_stride) * sizeof(float));
   }
-  if (dense.numbers != nullptr) leave(dense, 0, plan.input_stride, tile.x(), tile.rows);
+  if (dense.numbers != nullptr) {
+    Layers::leave_input(dense, plan.layers[0], tile.x(), plan.input_stride, tile.rows);
+  }
   for (int b = 0; b < plan.branch_count; ++b) {
     const Branch& branch = plan.branches[b];
     if (!is_trained(branch, call)) continue;
