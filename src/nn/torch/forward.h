@@ -21,10 +21,12 @@ namespace flotilla::torch_nn {
 
 class TileForward {
  public:
-  // `spec`, `network` and `normaliser` must outlive it.
+  // `spec`, `network` and `normaliser` must outlive it. `records`: on a GPU passes are recorded,
+  // and threads wait for each other; otherwise they are not, and each thread has a stream of its
+  // own.
   TileForward(const NetworkSpec& spec, const Network& network, const ObsNormaliser& normaliser,
-              int tile)
-      : spec_(spec), network_(network), normaliser_(normaliser), tile_(tile) {}
+              int tile, bool records)
+      : spec_(spec), network_(network), normaliser_(normaliser), tile_(tile), records_(records) {}
 
   int tile() const { return tile_; }
 
@@ -46,16 +48,17 @@ class TileForward {
   std::vector<Heads> operator()(const std::byte* obs, std::span<const Part> parts, bool actor,
                                 bool value) const {
     std::vector<Heads> heads;
-    if (network_.flat().is_cuda()) {
+    const auto each = [&] {
+      for (const Part& part : parts) heads.push_back(unrecorded(obs, part, actor, value));
+    };
+    if (!network_.flat().is_cuda()) {
+      each();
+    } else if (!records_) {
+      Recording::apart(each);
+    } else {
       const std::lock_guard lock(mutex_);
       for (size_t i = 0; i < parts.size(); i += kSlots) {
         on_gpu(obs, parts.subspan(i, std::min(kSlots, parts.size() - i)), actor, value, heads);
-      }
-    } else {
-      for (const Part& part : parts) {
-        HostObs host(spec_, normaliser_, tile_);
-        put(host, 0, obs, part);
-        heads.push_back(network_.forward(host.rows(), actor, value));
       }
     }
     return heads;
@@ -75,6 +78,15 @@ class TileForward {
       host.put(slot_row + static_cast<size_t>(part.first + i), obs,
                static_cast<size_t>(part.row + i));
     }
+  }
+
+  Heads unrecorded(const std::byte* obs, const Part& part, bool actor, bool value) const {
+    const at::Device device = network_.flat().device();
+    HostObs host(spec_, normaliser_, tile_, device.is_cuda());
+    put(host, 0, obs, part);
+    const Heads made = network_.forward(host.rows().to(device, true), actor, value);
+    const auto here = [](const Array& x) { return x.defined() ? x.to(at::kCPU) : x; };
+    return {here(made.actor), here(made.value)};
   }
 
   // The host brings the rows of a tile together while the GPU is at the one before. The memory is
@@ -130,6 +142,7 @@ class TileForward {
   const Network& network_;
   const ObsNormaliser& normaliser_;
   const int tile_;
+  const bool records_;
   mutable std::mutex mutex_;
   mutable std::optional<HostObs> pinned_;
   mutable Array obs_;          // on the device

@@ -2,7 +2,8 @@
 // one by one takes most of the time.
 //
 // The memory a recording reads and writes is that of the arrays it saw; to give it other numbers,
-// copy them there.
+// copy them there. What changes from time to time, such as snapshots that actors act with, is not
+// recorded: to record takes longer than a few passes.
 #pragma once
 
 #ifdef FLOTILLA_CUDA
@@ -19,16 +20,26 @@ class Recording {
   bool made() const { return graph_.has_value(); }
   void replay() { graph_->replay(); }
 
-  // As work is recorded: on a stream that is not the default one, nor that of another thread.
+  // Until the calling thread's work is done.
+  static void wait() { c10::cuda::getCurrentCUDAStream().synchronize(); }
+
+  // Beside what other threads do: on a stream that is not the default one, nor that of another
+  // thread. What the work reads must be there.
   template <class F>
-  static void rehearse(const F& work) {
+  static void apart(const F& work) {
     static const thread_local c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
-    c10::cuda::getCurrentCUDAStream().synchronize();
     {
       const c10::cuda::CUDAStreamGuard guard(stream);
       work();
     }
     stream.synchronize();
+  }
+
+  // As work is recorded.
+  template <class F>
+  static void rehearse(const F& work) {
+    wait();
+    apart(work);
   }
 
   // Records without doing. The work must have been rehearsed, so that libraries have made what they
@@ -61,6 +72,11 @@ class Recording {
  public:
   bool made() const { return false; }
   void replay() {}
+  static void wait() {}
+  template <class F>
+  static void apart(const F& work) {
+    work();
+  }
   template <class F>
   static void rehearse(const F& work) {
     work();

@@ -57,9 +57,10 @@ class TorchSnapshot final : public ActingPolicy {
                 const ObsNormaliser& normaliser, uint64_t version)
       : ActingPolicy(spec),
         network_(spec, network.flat().device()),
-        acting_(spec_, network_, obs_normaliser_) {
+        acting_(spec_, network_, obs_normaliser_, false) {
     const c10::NoGradGuard no_gradients;
     network_.flat().copy_(network.flat());
+    if (network_.flat().is_cuda()) Recording::wait();  // other threads do not
     obs_normaliser_ = normaliser;
     version_ = version;
   }
@@ -173,7 +174,7 @@ TorchPolicy::TorchPolicy(const NetworkSpec& spec, const PolicyOptions& options)
     : Policy(spec),
       device_(torch_nn::device_of(options.device)),
       network_(spec, device_),
-      acting_(spec_, network_, obs_normaliser_),
+      acting_(spec_, network_, obs_normaliser_, true),
       m_(at::zeros_like(network_.flat())),
       v_(at::zeros_like(network_.flat())) {
   set_parameters(initial_parameters(spec, options.seed));
