@@ -9,6 +9,8 @@ else()
   set(FLOTILLA_FOREIGN "(arm|x86)")
 endif()
 
+set(FLOTILLA_AVX512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma)
+
 # flotilla_kernels(FOLDER): flags for the kernels in this folder of src/. From the list file that
 # has their target, for CMake keeps flags of source files per folder.
 function(flotilla_kernels folder)
@@ -29,7 +31,7 @@ function(flotilla_kernels folder)
                               PROPERTIES COMPILE_OPTIONS "${flags}")
   set_source_files_properties(${here}/x86/kernel_avx2.cpp PROPERTIES COMPILE_OPTIONS
                                                           "${flags};-mavx2;-mfma")
-  set(avx512_flags ${flags} -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma)
+  set(avx512_flags ${flags} ${FLOTILLA_AVX512})
   set_source_files_properties(${here}/x86/kernel_avx512.cpp PROPERTIES COMPILE_OPTIONS
                                                             "${avx512_flags}")
   set_source_files_properties(

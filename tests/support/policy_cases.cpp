@@ -1,5 +1,7 @@
 #include "support/policy_cases.h"
 
+#include "support/emulated_amx.h"
+
 namespace flotilla::test {
 
 NetworkSpec network(int inputs, std::vector<int> hidden, Activation activation, bool shared,
@@ -115,6 +117,9 @@ std::vector<Kernel> bf16_kernels() {
   std::vector<Kernel> all;
   for (const fused::Kernels* kernels : fused::compiled_kernels(Precision::kBf16)) {
     all.push_back({kernels->name + std::string("_bf16"), kernels, Precision::kBf16});
+  }
+  if (emulated_amx() != nullptr) {
+    all.push_back({"emulated_amx_bf16", emulated_amx(), Precision::kBf16});
   }
   return all;
 }
