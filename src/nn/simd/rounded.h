@@ -13,9 +13,13 @@ struct Rounded {
 
   // [outputs][inputs], as [inputs][outputs].
   static void pack(const float* rows, int outputs, int inputs, void* packed) {
+    pack(rows, outputs, inputs, packed, 0, outputs);
+  }
+  // Of these outputs, those from `begin` to `end`.
+  static void pack(const float* rows, int outputs, int inputs, void* packed, int begin, int end) {
     In* to = (In*)packed;
     for (int k = 0; k < inputs; k += kLanes) {
-      for (int first = 0; first < outputs; first += kLanes) {
+      for (int first = begin; first < end; first += kLanes) {
         V t[kLanes];
         for (int i = 0; i < kLanes; ++i) t[i] = load(rows + (size_t)(first + i) * inputs + k);
         transpose(t);
@@ -25,10 +29,11 @@ struct Rounded {
   }
 
   // [rows][outputs], where rows up to `inputs` are missing and taken for zeros.
-  static void pack_rows(const float* from, int rows, int inputs, int outputs, void* packed) {
+  static void pack_rows(const float* from, int rows, int inputs, int outputs, void* packed,
+                        int begin, int end) {
     In* to = (In*)packed;
     for (int k = 0; k < inputs; ++k) {
-      for (int i = 0; i < outputs; i += kLanes) {
+      for (int i = begin; i < end; i += kLanes) {
         const size_t at = (size_t)k * outputs + i;
         put(to + at, k < rows ? load(from + at) : V{});
       }

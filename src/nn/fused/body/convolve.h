@@ -276,7 +276,7 @@ struct Bf16Convolutions : Pictures<Products>, LeftFactors<Products> {
       for (int c = 0; c < conv.outputs; c += kLanes)
         store(staged + tap * wide + c, load(weight + c));
     }
-    Products::pack_rows(staged, deep, deep, wide, derived + conv.packed);
+    Products::pack_rows(staged, deep, deep, wide, derived + conv.packed, 0, wide);
     if (backwards) Products::pack(staged, deep, wide, derived + conv.transposed);
   }
 

@@ -230,7 +230,7 @@ struct Bf16Layers : LeftFactors<Products> {
     const int depth = padded(rows, Products::kInputUnit);
     const In* in = turned(x, x_row, rows, layer.in, depth, work + net.plan->work_rounded);
     float* right = work + net.plan->work_packed;
-    Products::pack_rows(d, rows, depth, layer.out, right);
+    Products::pack_rows(d, rows, depth, layer.out, right, 0, layer.out);
     Products::multiply(in, depth, layer.in, {depth, layer.out, right},
                        FromRows{begins ? nullptr : gradient, layer.out},
                        IntoRows{gradient, layer.out});
@@ -264,9 +264,13 @@ struct Bf16Layers : LeftFactors<Products> {
 
   static void derive(const Layer& layer, int part, bool backwards, const float* params,
                      float* derived) {
-    if (part > 0) return;  // the first is all of them
+    static_assert(kDerivedColumns % kBf16Pad == 0);
     const float* weight = params + layer.weight;
-    Products::pack_rows(weight, layer.in, layer.in, layer.out, derived + layer.packed);
-    if (backwards) Products::pack(weight, layer.in, layer.out, derived + layer.transposed);
+    const int first = part * kDerivedColumns, end = first + kDerivedColumns;
+    Products::pack_rows(weight, layer.in, layer.in, layer.out, derived + layer.packed, first,
+                        end < layer.out ? end : layer.out);
+    if (!backwards) return;
+    Products::pack(weight, layer.in, layer.out, derived + layer.transposed, first,
+                   end < layer.in ? end : layer.in);
   }
 };

@@ -63,8 +63,12 @@ struct Tiles {
 
   // [outputs][inputs], in tiles: [outputs / 16][inputs / 32][16 pairs of inputs][16 outputs][2].
   static void pack(const float* rows, int outputs, int inputs, void* packed) {
-    In* to = (In*)packed;
-    for (int first = 0; first < outputs; first += kOutputs) {
+    pack(rows, outputs, inputs, packed, 0, outputs);
+  }
+  // Of these outputs, those from `begin` to `end`.
+  static void pack(const float* rows, int, int inputs, void* packed, int begin, int end) {
+    In* to = (In*)packed + (size_t)begin * inputs;
+    for (int first = begin; first < end; first += kOutputs) {
       for (int k = 0; k < inputs; k += kLanes) {
         V t[kLanes];
         for (int i = 0; i < kLanes; ++i) t[i] = load(rows + (size_t)(first + i) * inputs + k);
@@ -75,12 +79,13 @@ struct Tiles {
   }
 
   // The same of [rows][outputs], where rows up to `inputs` are missing and taken for zeros.
-  static void pack_rows(const float* from, int rows, int inputs, int outputs, void* packed) {
-    In* to = (In*)packed;
+  static void pack_rows(const float* from, int rows, int inputs, int outputs, void* packed,
+                        int begin, int end) {
+    In* to = (In*)packed + (size_t)begin * inputs;
     const auto row = [&](int k, int column) FLOTILLA_INLINE_LAMBDA {
       return k < rows ? load(from + (size_t)k * outputs + column) : V{};
     };
-    for (int column = 0; column < outputs; column += kOutputs) {
+    for (int column = begin; column < end; column += kOutputs) {
       for (int k = 0; k < inputs; k += 2, to += 2 * kOutputs) {
         put_pairs(to, row(k, column), row(k + 1, column));
       }
