@@ -693,6 +693,9 @@ class Verbs(LauncherTest):
         self.flag("apt_fails")
         self.assertEqual(self.sanitized_build(), ["--preset asan"])
         self.assertEqual(len(self.calls("apt-get")), 2)
+        self.add_stub("clang++-16", "exit 1")  # without its sanitizers
+        self.assertEqual(self.sanitized_build(), ["--preset asan"])
+        self.assertEqual(len(self.calls("apt-get")), 2)
         for env in ({"CXX": "g++"}, {"FLOTILLA_CMAKE_ARGS": "-DCMAKE_CXX_COMPILER=g++"}):
             self.assertEqual(self.sanitized_build(**env),
                              [" ".join(["--preset asan", env.get("FLOTILLA_CMAKE_ARGS", "")]).strip()])
