@@ -578,6 +578,20 @@ class Oracle(DvrpTest):
         self.assertGreater(grade["greedy"]["gap_30"], 15)  # it has learnt next to nothing
         self.assertIsNone(grade["corr_within"])
 
+    def test_an_interrupt_before_the_first_step_leaves_a_state_to_go_on_from(self):
+        command = [BINARY, "dvrp", "oracle", "train", "--out", "early", "--imitate", 100000, "--customers", 6,
+                   "--batch", 4, "--teach-chunk", 8, "--teach-first", 50, "--teach-iterations", 20]
+        with subprocess.Popen([*map(str, command)], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as process:
+            while not (self.folder / "early/config.yaml").exists() and process.poll() is None:
+                time.sleep(0.001)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=TIMEOUT_S)
+        if "this build has no libtorch" in errors:
+            self.skipTest("no libtorch")
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertRegex(errors, r"interrupted at step [1-9]\d*; resume with --resume")
+
     def test_the_network_beside_insertion_by_size(self):
         found = self.json_of("oracle", "eval", "--customers", "6,35", "--instances", 4,
                              "--iterations", 200, "--refine", 5)

@@ -16,10 +16,10 @@ Window window_in(const JsonFields& fields, const char* name) {
   const Json& pair = fields.list(name);
   if (pair.size() != 2 || !pair[0].is_number() || !pair[1].is_number()) fields.refuse_field(name);
   const Window window{pair[0].get<float>(), pair[1].get<float>()};
-  // Written so that nothing passes that is no number.
   if (window.early > window.late) {
     fields.refuse(std::string(name) + ": a window that ends before it begins");
   }
+  // Written so that nothing passes that is no number.
   const bool in_the_day = window.early >= 0 && window.early <= window.late && window.late <= kDay;
   if (!in_the_day) fields.refuse(std::string(name) + ": a window outside of the day");
   return window;

@@ -322,7 +322,10 @@ double OracleTraining::imitate() {
                                                           .seed = options_.seed,
                                                           .first_chunk = chunk,
                                                           .threads = options_.threads});
-    for (int i = 0; i < options_.teach_first && !interrupted(); ++i) add_lessons();
+    for (int i = 0; i < options_.teach_first; ++i) {
+      if (i > 0 && interrupted()) break;  // one is needed for a step
+      add_lessons();
+    }
   } else if (step_ % options_.teach_every == 0) {
     add_lessons();
   }
@@ -419,7 +422,7 @@ void OracleTraining::run(const Report& report) {
     const bool first = loss_ == 0 || step_ == options_.imitate;
     loss_ = first ? loss : 0.99 * loss_ + 0.01 * loss;
     ++step_;
-    if (interrupted()) {  // what is measured now and then would be waited for
+    if (interrupted() && step_ != steps()) {  // what is measured now and then would be waited for
       save();
       break;
     }
