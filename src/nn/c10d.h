@@ -1,8 +1,9 @@
-// Processes that find each other through torch's c10d and talk by Gloo. It needs libtorch and
-// stands in a plugin of its own, which is opened on first use.
+// Processes that find each other through torch's c10d and talk by Gloo, or on one host through
+// memory that they share. It needs libtorch and stands in a plugin of its own, which is opened on
+// first use.
 //
-// c10d knows no secrets: whoever reaches the port can join or listen. On one host everything stays
-// on loopback; between hosts it goes to and from the address that the launcher gave.
+// c10d knows no secrets: whoever reaches the port can join or listen. What is sent on one host
+// stays on loopback; between hosts it goes to and from the address that the launcher gave.
 #pragma once
 
 #include <memory>

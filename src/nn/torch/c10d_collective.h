@@ -83,17 +83,20 @@ class C10dCollective final : public Collective {
     wait_for_all();
     exchange_ = make_group("exchange", own);
     life_ = make_group("life", own);
-    if (launch.one_host() && !names_) share_memory();
     watcher_ = std::thread([this] { watch(); });
+    if (!launch.one_host() || names_) return;
+    try {
+      share_memory();
+    } catch (...) {
+      let_go();
+      throw;
+    }
   }
 
   ~C10dCollective() override {
     stop_watching();
     if (names_ && rank_ == 0 && lost_to_others_ && !failed_) clear_away();
-    // Their destructors would wait for what never comes.
-    exchange_.release();
-    life_.release();
-    store_.release();
+    let_go();
   }
 
   int rank() const override { return rank_; }
@@ -137,6 +140,7 @@ class C10dCollective final : public Collective {
   void end() override {
     ending_ = true;
     stop_watching();
+    shared_.reset();  // Gloo notices at once who is gone
     std::vector<std::byte> one(1), all(static_cast<size_t>(size_));
     try {
       all_gather(one, all);
@@ -237,13 +241,21 @@ class C10dCollective final : public Collective {
     broadcast(std::as_writable_bytes(std::span(at)), 0);
     if (rank_ != 0 && at[0].pid != 0) {
       const std::string path = text("/proc/", at[0].pid, "/fd/", at[0].fd);
-      const Descriptor memory(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+      const Descriptor memory(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
       shared = seen_memory(memory.get());
     }
     const std::byte mine{shared != nullptr && shared->mark() == at[0].mark};
     std::vector<std::byte> all(static_cast<size_t>(size_));
     all_gather({&mine, 1}, all);
     if (std::ranges::count(all, std::byte{1}) == size_) shared_ = std::move(shared);
+  }
+
+  // Without the destructors of what would wait for what never comes.
+  void let_go() {
+    stop_watching();
+    exchange_.release();
+    life_.release();
+    store_.release();
   }
 
   void wait_for_all() {
