@@ -20,7 +20,8 @@ namespace {
 // a step.
 constexpr double kLookEvery = 0.005;
 constexpr double kStopGrace = 1.0;
-constexpr double kStoppedAfter = 0.5;  // seconds between two looks
+// Seconds between two looks that are taken for a stop: at most, and for a busy machine at least.
+constexpr double kStoppedAfter = 0.5, kStoppedAtLeast = 0.05;
 // How often a worker may be ended from outside over the same work before the env is blamed.
 constexpr int kMaxRepeats = 5;
 
@@ -250,7 +251,8 @@ void ProcessVecEnv::finish_request(const Request& request) {
 void ProcessVecEnv::look_after_workers() {
   // A long time between two looks: this process itself was stopped, and the workers with it. Their
   // time starts anew.
-  const bool was_stopped = seconds_since(last_look_ns_) > kStoppedAfter;
+  const bool was_stopped = seconds_since(last_look_ns_) >
+                           std::clamp(options_.step_timeout_s / 2, kStoppedAtLeast, kStoppedAfter);
   last_look_ns_ = now_ns();
   try {
     for (int w = 0; w < options_.workers; ++w) {

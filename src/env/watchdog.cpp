@@ -9,6 +9,11 @@
 #include "flotilla/core/log.h"
 
 namespace flotilla {
+namespace {
+
+constexpr double kLateLook = 0.05;  // seconds between two looks that a busy machine makes of less
+
+}  // namespace
 
 Watchdog::Watchdog(std::vector<const Lane*> lanes, std::string env_name, int first_env,
                    double timeout_s)
@@ -30,9 +35,16 @@ Watchdog::~Watchdog() {
 
 void Watchdog::watch() {
   const std::chrono::duration<double> period(std::min(timeout_s_ / 4, 5.0));
+  uint64_t looked_ns = now_ns();
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, period, [this] { return stop_; })) {
-    for (size_t i = 0; i < lanes_.size(); ++i) look(*lanes_[i], sights_[i]);
+    // A long time between two looks: this process was stopped, and its lanes with it.
+    const bool was_stopped = seconds_since(looked_ns) > std::max(2 * period.count(), kLateLook);
+    looked_ns = now_ns();
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      if (was_stopped) sights_[i].since_ns = looked_ns;
+      look(*lanes_[i], sights_[i]);
+    }
   }
 }
 
