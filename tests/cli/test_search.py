@@ -108,6 +108,10 @@ class Resume(SearchTest):
             except subprocess.TimeoutExpired:
                 process.kill()
                 status = process.wait()
+            if status == 0 and kills == 0 and seconds > 0.1:  # the first one was slow by accident
+                shutil.rmtree(out)
+                seconds /= 2
+                continue
             if status == 0:
                 break
             self.assertEqual(status, -signal.SIGKILL)

@@ -408,7 +408,7 @@ TEST(ProcessFaults, CrashInResetIsRecovered) {
 TEST(ProcessFaults, AnEnvThatCannotBeBuiltIsAStartError) {
   // The parent checks first, so the worker's own start is made to fail: a spec it cannot meet.
   VecOptions options = processes(2, 1, OnFailure::kRestart);
-  options.start_timeout_s = 5;
+  options.start_timeout_s = 60;
   const EnvType& real = registry().find("faulty");
   EnvType unknown = real;
   unknown.name = "known_to_the_parent_only";

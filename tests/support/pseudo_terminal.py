@@ -129,29 +129,44 @@ def read_parts(pieces, end):
     return parts
 
 
-def read_until_end(process, master, deadline):
-    """[(time, bytes)] until the process ends, and whether it did."""
-    pieces = [(time.monotonic(), b"")]
+class Clock:
+    """Seconds in which this process could run: a pause of the machine is no silence of a command."""
+
+    STEP_S = 0.25  # who waits looks five times as often
+
+    def __init__(self):
+        self.seconds, self.at = 0.0, time.monotonic()
+
+    def now(self):
+        at = time.monotonic()
+        self.seconds += min(at - self.at, self.STEP_S)
+        self.at = at
+        return self.seconds
+
+
+def read_until_end(process, master, deadline, early=b""):
+    """[(time, bytes)] until the process ends, whether it did, and when. `early`: what was read before."""
+    clock = Clock()
+    pieces = [(clock.now(), early)]
     while True:
         ended = process.poll() is not None  # asked first: what it wrote before its end is there then
         ready, _, _ = select.select([master], [], [], 0 if ended else 0.05)
+        now = clock.now()
         if ready:
             try:
                 data = os.read(master, 65536)
             except OSError:  # EIO: nobody has the other side open
                 data = b""
             if data:
-                pieces.append((time.monotonic(), data))
+                pieces.append((now, data))
                 continue
             ended = ended or process.wait(timeout=max(0.1, deadline - time.monotonic())) is not None
-        if ended:
-            return pieces, True
-        if time.monotonic() > deadline:
-            return pieces, False
+        if ended or time.monotonic() > deadline:
+            return pieces, ended, now
 
 
 def run(command, cwd, env, timeout, columns=COLUMNS, stdout=None, act=None):
-    """`stdout`: a file instead of the terminal. `act(process, master)` is called once it runs."""
+    """`stdout`: a file instead of the terminal. `act(process, master)` is called once it runs, and returns what it read."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
     start = time.monotonic()
@@ -159,9 +174,8 @@ def run(command, cwd, env, timeout, columns=COLUMNS, stdout=None, act=None):
                                stdout=slave if stdout is None else stdout, stderr=slave, start_new_session=True)
     os.close(slave)
     try:
-        if act:
-            act(process, master)
-        pieces, ended = read_until_end(process, master, start + timeout)
+        early = act(process, master) if act else b""
+        pieces, ended, end = read_until_end(process, master, start + timeout, early)
     finally:
         try:
             os.killpg(process.pid, signal.SIGKILL)
@@ -169,6 +183,5 @@ def run(command, cwd, env, timeout, columns=COLUMNS, stdout=None, act=None):
             pass
         process.wait()
         os.close(master)
-    end = time.monotonic()
-    return Shown(process.returncode if ended else None, end - start, b"".join(data for _, data in pieces),
+    return Shown(process.returncode if ended else None, time.monotonic() - start, b"".join(data for _, data in pieces),
                  read_parts(pieces, end))

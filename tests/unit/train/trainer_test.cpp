@@ -161,17 +161,22 @@ TEST(Trainer, EpisodesEndARun) {
 
 TEST(Trainer, ADurationEndsARun) {
   Trainer trainer(run_config("cartpole", small({"steps=0", "duration_s=0.05"})));
-  trainer.train(nullptr);
+  std::vector<double> walls;
+  trainer.train([&](const Progress& progress) { walls.push_back(progress.wall_s); });
   EXPECT_GE(trainer.progress().wall_s, 0.05);
-  EXPECT_LT(trainer.progress().wall_s, 5);
+  for (size_t i = 0; i + 1 < walls.size(); ++i) EXPECT_LT(walls[i], 0.05) << "one more began";
 }
 
 TEST(Trainer, ADurationCountsWhatIsNoUpdate) {
-  Trainer trainer(run_config("cartpole", small({"steps=0", "duration_s=0.5"})));
-  trainer.iterate();
-  ASSERT_FALSE(trainer.finished());
-  while (trainer.timing().total_s() < 0.5) trainer.evaluate();
-  EXPECT_TRUE(trainer.finished());
+  for (double s = 0.5;; s *= 4) {  // more where one update took as long
+    ASSERT_LT(s, 100);
+    Trainer trainer(run_config("cartpole", small({"steps=0", "duration_s=" + std::to_string(s)})));
+    trainer.iterate();
+    if (trainer.finished()) continue;
+    while (trainer.timing().total_s() < s) trainer.evaluate();
+    EXPECT_TRUE(trainer.finished());
+    return;
+  }
 }
 
 TEST(Trainer, TruncatedEpisodesBootstrap) {
