@@ -9,15 +9,12 @@ adds a column with so many busy loops beside the most threads. Ratios are median
 
 import argparse
 import contextlib
-import json
 import os
-import pathlib
-import platform
 import statistics
 import subprocess
 import sys
 
-from turns import ROOT, show
+from turns import ROOT, last_json, show, write_rates
 
 # By name: what is measured, where its last line has the rate, and the threads it is compared with.
 WORK = {
@@ -35,11 +32,7 @@ WORK = {
 
 def rate(program, name, threads):
     words, of, _ = WORK[name]
-    line = [program, *words.split(), "--threads", str(threads), "--json"]
-    done = subprocess.run(line, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(line)}: {done.stderr.strip()}")
-    return of(json.loads(done.stdout.splitlines()[-1]))
+    return of(last_json([program, *words.split(), "--threads", str(threads), "--json"]))
 
 
 @contextlib.contextmanager
@@ -104,8 +97,7 @@ def main():
         found[name] = measure(options, name)
         print_rates(name, found[name], options)
     if options.json:
-        record = {"machine": platform.machine(), "cpus": os.cpu_count(), "rates": found}
-        pathlib.Path(options.json).write_text(json.dumps(record, indent=2) + "\n")
+        write_rates(options.json, found)
 
 
 if __name__ == "__main__":

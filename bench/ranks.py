@@ -7,16 +7,12 @@ own. One process with all threads and environments, which exchanges nothing, is 
 """
 
 import argparse
-import json
 import os
-import pathlib
-import platform
 import shutil
 import statistics
-import subprocess
 import sys
 
-from turns import ROOT, show
+from turns import ROOT, last_json, show, write_rates
 
 WORK = "cage2 red=mix"
 SUMS = ("exact", "fast")
@@ -29,10 +25,7 @@ def rate(options, ranks, envs, threads, summed="exact"):
         start.insert(1, "--allow-run-as-root")
     bench = ["bench", "ppo", *WORK.split(), "--threads", str(threads), "--num-envs", str(envs), "--seconds", str(options.seconds)]
     together = [f"ppo.blocks={ranks}", f"cluster.sum={summed}"]
-    done = subprocess.run([*start, options.flotilla, *bench, *together, "--json"], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, done.args))}: {done.stderr.strip()}")
-    return json.loads(done.stdout.splitlines()[-1])["steps_per_s"]
+    return last_json([*start, options.flotilla, *bench, *together, "--json"])["steps_per_s"]
 
 
 def measure(options, ranks, envs):
@@ -76,8 +69,7 @@ def main():
             print(f"  {key:<12} {statistics.median(rates[key]) / 1e3:8.1f} k steps/s   {statistics.median(parts):.0%} "
                   f"({min(parts):.0%} to {max(parts):.0%})")
     if options.json:
-        record = {"machine": platform.machine(), "cpus": os.cpu_count(), "rates": found}
-        pathlib.Path(options.json).write_text(json.dumps(record, indent=2) + "\n")
+        write_rates(options.json, found)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 import argparse
 import datetime
 import json
+import os
 import pathlib
+import platform
 import statistics
 import subprocess
 import sys
@@ -27,6 +29,20 @@ def show(text):
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
+def last_json(line):
+    """The JSON object that a program prints in its last line; ends this one where it fails."""
+    done = subprocess.run(line, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(line)}: {done.stderr.strip()}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def write_rates(file, rates):
+    """All rates by what was measured, for --json."""
+    record = {"machine": platform.machine(), "cpus": os.cpu_count(), "date": datetime.date.today().isoformat(), "rates": rates}
+    pathlib.Path(file).write_text(json.dumps(record, indent=2) + "\n")
+
+
 def measure(args, command, settings):
     """The JSON objects that `flotilla bench COMMAND` prints, by setting, one per repeat."""
     results = {name: [] for name in settings}
@@ -34,8 +50,7 @@ def measure(args, command, settings):
         for name, options in settings.items():
             show(f"measuring {repeat + 1} of {args.repeats}: {name}")
             line = [args.flotilla, "bench", *command, "--json", "--seconds", str(args.seconds)]
-            done = subprocess.run([*line, *options], check=True, capture_output=True, text=True)
-            results[name].append(json.loads(done.stdout.splitlines()[-1]))
+            results[name].append(last_json([*line, *options]))
     show("")
     return results
 
