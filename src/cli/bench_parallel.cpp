@@ -1,10 +1,13 @@
 // flotilla bench parallel ENV: what more threads, worker processes and actors gain. Every algorithm
 // trains on one thread and on several, with equal environments, rows in an update and passes over
-// them; each is compared with itself on one thread.
+// them; each is compared with itself on one thread. Algorithms whose actors run ahead also train
+// in turn, all threads acting and then all of them learning: what they would make of these two
+// rates is what actors are compared with besides.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "flotilla/cli/commands.h"
@@ -44,8 +47,10 @@ std::vector<Mode> modes(const ParallelArguments& arguments) {
           {"parallel, threads", "ppo", "threads", threads},
           {"parallel, workers", "ppo", "processes", threads, arguments.workers},
           {"one thread", "appo", "actors", 1},
+          {"in turn", "appo", "threads", threads},
           {"actors", "appo", "actors", threads},
           {"one thread", "impala", "actors", 1},
+          {"in turn", "impala", "threads", threads},
           {"actors", "impala", "actors", threads}};
 }
 
@@ -104,9 +109,26 @@ double speedup(const std::vector<ModeLine>& lines, const ModeLine& line) {
   return line.median().steps_per_s / alone->median().steps_per_s;
 }
 
+// 1 / (1 / A + 1 / L), of the rates at which all threads act, and learn.
+double limit_in_turn(const TrainingSpeed& in_turn) {
+  const Shares& shares = in_turn.shares;
+  return in_turn.steps_per_s / (shares.step + shares.infer + shares.wait + shares.learn);
+}
+
+// Of actors, beside the same threads in turn.
+std::optional<double> part_of_limit(const std::vector<ModeLine>& lines, const ModeLine& line) {
+  const auto in_turn = std::ranges::find_if(lines, [&](const ModeLine& each) {
+    return each.mode.algo == line.mode.algo && each.mode.backend == "threads" &&
+           each.mode.threads == line.mode.threads;
+  });
+  if (line.mode.backend != "actors" || in_turn == lines.end()) return {};
+  return line.median().steps_per_s / limit_in_turn(in_turn->median());
+}
+
 void print_json(const std::vector<ModeLine>& lines, const ParallelArguments& arguments) {
   Json rows = Json::array();
   for (const ModeLine& line : lines) {
+    const std::optional<double> part = part_of_limit(lines, line);
     rows.push_back({{"mode", line.mode.algo + ", " + line.mode.name},
                     {"algo", line.mode.algo},
                     {"backend", line.mode.backend},
@@ -117,7 +139,8 @@ void print_json(const std::vector<ModeLine>& lines, const ParallelArguments& arg
                     {"all_frames_per_s", line.all_steps_per_s()},
                     {"iteration_s", line.median().update_s},
                     {"cores_used", line.median().cores},
-                    {"speedup", speedup(lines, line)}});
+                    {"speedup", speedup(lines, line)},
+                    {"part_of_limit", part ? Json(*part) : Json()}});
   }
   const Json whole = {{"env", lines[0].run.type.name},
                       {"n_steps", lines[0].run.n_steps},
@@ -132,14 +155,16 @@ void print_json(const std::vector<ModeLine>& lines, const ParallelArguments& arg
 
 void print_table(const std::vector<ModeLine>& lines, const ParallelArguments& arguments) {
   std::vector<std::vector<std::string>> rows = {
-      {"algorithm, mode", "threads", "steps/s", "s/iteration", "speed-up", "cores", "learn"}};
+      {"algorithm, mode", "threads", "steps/s", "s/iter.", "speed-up", "cores", "learn", "limit"}};
   for (const ModeLine& line : lines) {
     const TrainingSpeed& median = line.median();
+    const std::optional<double> part = part_of_limit(lines, line);
     rows.push_back({line.mode.algo + ", " + line.mode.name, std::to_string(line.mode.threads),
                     rate(median.steps_per_s), fmt::format("{:.3f}", median.update_s),
                     fmt::format("{:.2f}", speedup(lines, line)),
                     fmt::format("{:.2f}", median.cores),
-                    fmt::format("{:.0f} %", 100 * median.shares.learn)});
+                    fmt::format("{:.0f} %", 100 * median.shares.learn),
+                    part ? fmt::format("{:.2f}", *part) : ""});
   }
   display(fmt::format("{}, {} envs x {} steps, {} over them, medians of {}, on {} x {}\n",
                       lines[0].run.type.name, arguments.num_envs, lines[0].run.n_steps,
@@ -155,7 +180,8 @@ void bench_parallel(const Program& program, const ParallelArguments& arguments) 
   const EnvType& type = env_of(program.registry, recipe);
   std::vector<ModeLine> lines;
   for (const Mode& mode : modes(arguments)) {
-    if (!steps_in(type, mode.backend)) continue;
+    const bool has_actors = mode.algo != "ppo";
+    if (!steps_in(type, has_actors ? "actors" : mode.backend)) continue;
     const Config config = config_of(program, arguments, recipe, mode);
     lines.emplace_back(mode, RunConfig(type, config, program.algorithms));
   }
