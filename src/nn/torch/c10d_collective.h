@@ -355,9 +355,12 @@ class C10dCollective final : public Collective {
     WorkPtr work;
     try {
       start_gather(*life_, {&sign, 1}, work);
-      const uint64_t start = now_ns();
+      uint64_t start = now_ns(), looked = start;
       while (!finished(*work)) {
         if (stopped()) return true;
+        // A long time between two looks: this process was kept from running.
+        if (seconds_since(looked) > period_s_) start = now_ns();
+        looked = now_ns();
         // By the deadline all have ended, so that the roll is called before.
         silent_ = seconds_since(start) > deadline_s_ - roll_call_s_ - period_s_;
         if (silent_ || troubled()) return false;
