@@ -179,9 +179,9 @@ void say_data(std::string_view text) { write_text(Stream::kErr, std::string(text
 
 void show_live(std::string_view line) {
   const std::lock_guard lock(writing());
+  g_live = true;  // before it is there: a signal may come in between
   write_live(kClear, std::strlen(kClear));
   write_live(line.data(), line.size());
-  g_live = true;
 }
 
 void clear_live() {
