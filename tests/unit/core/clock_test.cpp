@@ -29,7 +29,7 @@ TEST(Clock, NowIsMonotonicAndInNanoseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const uint64_t slept = now_ns() - before;
   EXPECT_GE(slept, 20'000'000u);
-  EXPECT_LT(slept, 60'000'000'000u);
+  EXPECT_LT(slept, 5'000'000'000u);
 }
 
 TEST(Clock, CpuTimeCountsWorkAndNotSleep) {

@@ -241,7 +241,7 @@ TEST(Actors, SayWhereTheirTimeGoes) {
   for (const char* part : {"slot", "weights", "thread"}) {
     EXPECT_GE(metric(progress, "time/actor_wait_" + std::string(part) + "_s"), 0) << part;
   }
-  EXPECT_LT(metric(progress, "time/actor_hand_over_s"), 60);
+  EXPECT_LT(metric(progress, "time/actor_hand_over_s"), 1);
 }
 
 // A learner that is slow leaves actors without a rollout to write to, or without a policy.
