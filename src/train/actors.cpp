@@ -70,17 +70,30 @@ void Actors::proceed() {
   } else {
     snapshot(version_) = policy_.snapshot();
   }
-  end_ = INT64_MAX;
   running_ = true;
   for (Actor& actor : actors_) actor.since_ns = now_ns();
   pool_.set_spare([](void* context, int part) { return static_cast<Actors*>(context)->work(part); },
                   this);
 }
 
-Rollout& Actors::next() {
+// Rollouts behind the last update are no work for a free schedule. A fixed one has them collected
+// with the policies it says, which a resumed run does not have.
+void Actors::end_after(int64_t wanted) {
+  const bool all = options_.fixed || wanted > INT64_MAX - learnt_;
+  const int64_t end = all ? INT64_MAX : learnt_ + wanted;
+  bool more = false;
+  {
+    const std::lock_guard lock(mutex_);
+    more = std::exchange(end_, end) < end;
+  }
+  if (more && running_) pool_.wake();
+}
+
+Rollout& Actors::next(int64_t wanted) {
   const uint64_t start = now_ns();
   const Clock before = clocks_[0];
   const auto actors = static_cast<int>(actors_.size());
+  end_after(wanted);
   if (!running_) proceed();
   while (true) {
     const uint32_t heard = bell_.heard();
@@ -196,7 +209,7 @@ void Actors::put_back(Actor& actor, int part) {
     times_.learn_s += seconds(now.learn_ns - before.learn_ns);
     // This thread takes one; are there others?
     more = std::ranges::count_if(actors_, [&](const Actor& a) { return may_go_on(a); }) > 1;
-    if (end_ != INT64_MAX) bell_.ring();  // the learner waits for all to be put back
+    if (pausing_) bell_.ring();  // the learner waits for all to be put back
   }
   if (more) pool_.wake();
 }
@@ -303,6 +316,7 @@ void Actors::pause() {
   if (!running_) return;
   {
     const std::lock_guard lock(mutex_);
+    pausing_ = true;
     end_ = options_.fixed ? learnt_ + static_cast<int64_t>(ring_.size()) : 0;
     for (const Actor& actor : actors_) {
       end_ = std::max(end_, actor.rollout + (actor.begun ? 1 : 0));
@@ -315,15 +329,16 @@ void Actors::pause() {
     if (!work(0)) wait(heard);
   }
   pool_.set_spare(nullptr, nullptr);
-  running_ = false;
+  running_ = pausing_ = false;
   if (learner_ != nullptr) learner_->end();
 }
 
 void Actors::save(Writer& writer) const {
+  const int64_t learnt = options_.fixed ? learnt_ : end_;
   writer.u64("first_step", first_step_);
-  writer.u64("learnt", static_cast<uint64_t>(learnt_));
+  writer.u64("learnt", static_cast<uint64_t>(learnt));
   writer.u64("collected", static_cast<uint64_t>(end_));
-  for (int64_t number = learnt_; number < end_; ++number) {
+  for (int64_t number = learnt; number < end_; ++number) {
     const Place& place = places_[place_of(number)];
     writer.u64("version", static_cast<uint64_t>(std::ranges::min(place.versions)));
     rollout(number).save(writer);

@@ -83,8 +83,9 @@ class Actors {
   // drawn depends on their number.
   uint64_t steps() const;
   void set_first_step(uint64_t steps) { first_step_ = steps; }
-  // The next rollout, once it is complete. Throws what an actor threw.
-  Rollout& next();
+  // The next rollout, once it is complete. At most `wanted` will be asked for, this one included:
+  // of a free schedule no others are begun. Throws what an actor threw.
+  Rollout& next(int64_t wanted = INT64_MAX);
   // The learner is done with it: hands out the policy as it is now, and the rollout's place.
   void learnt();
   // Of the rollout that next() returned.
@@ -92,8 +93,9 @@ class Actors {
 
   // Brings all actors to the end of the same rollout and stops them there, until next().
   void pause();
-  // Of paused actors: the rollouts that wait for the learner. load() comes before that of the envs,
-  // which writes to load_view().
+  // Of paused actors. What waits for the learner is saved where the schedule is fixed; of a free
+  // one, which is not repeatable anyway, others are collected after load(). That comes before the
+  // load() of the envs, which writes to load_view().
   void save(Writer& writer) const;
   void load(Reader& reader);
   StepView load_view() const;
@@ -153,6 +155,7 @@ class Actors {
   int policy_part(int part) const { return learner_ == nullptr ? part : 0; }
   void fail(std::exception_ptr failure);
   void proceed();
+  void end_after(int64_t wanted);
   std::shared_ptr<const ActingPolicy>& snapshot(int64_t version) {
     return snapshots_[static_cast<size_t>(version) % snapshots_.size()];
   }
@@ -172,7 +175,8 @@ class Actors {
   std::vector<Place> places_;
   int64_t learnt_ = 0;   // rollouts that the learner is done with
   int64_t version_ = 0;  // updates that were handed out
-  int64_t end_ = 0;      // no actor begins this rollout: they are to pause, or have not begun
+  int64_t end_ = 0;      // no actor begins this rollout
+  bool pausing_ = false;
   std::exception_ptr failure_;  // the first
   bool running_ = false;        // known to the learner's thread alone
   std::vector<std::shared_ptr<const ActingPolicy>> snapshots_;  // the latest, by version

@@ -141,6 +141,18 @@ double Trainer::fraction() const {
   return std::min(most, 1.0);
 }
 
+// By the limits that say it beforehand.
+int64_t Trainer::updates_left() const {
+  int64_t left = INT64_MAX;
+  const int64_t steps = int64_t{run_.n_steps} * run_.vec.num_envs;
+  const auto consider = [&left](int64_t done, int64_t limit, int64_t each) {
+    if (limit > 0) left = std::min(left, std::max<int64_t>(1, (limit - done + each - 1) / each));
+  };
+  consider(progress_.steps, run_.limits.steps, steps);
+  consider(progress_.updates, run_.limits.updates, 1);
+  return left;
+}
+
 // Wall time passes outside of updates, too: in evaluations and checkpoints.
 bool Trainer::finished() const {
   const double duration_s = run_.limits.duration_s;
@@ -255,7 +267,7 @@ void Trainer::report_actors() {
 
 void Trainer::collect(float epsilon) {
   if (actors_ != nullptr) {
-    rollout_ = &actors_->next();
+    rollout_ = &actors_->next(updates_left());
     const Actors::Times times = actors_->take_times();
     timing_.infer_s += times.act_s;
     timing_.step_s += times.step_s;

@@ -141,6 +141,7 @@ class Trainer {
   ThreadPool& learner_pool();
   int learner_threads();
   double fraction() const;
+  int64_t updates_left() const;
   void learn_from_envs(double fraction_done);
   void hear_news();
   void save_envs(Writer& writer) const;

@@ -205,6 +205,40 @@ TEST(Actors, OfAFreeScheduleStayWithinTheRing) {
   }
 }
 
+size_t saved_bytes(const Trainer& trainer) {
+  Writer writer;
+  trainer.save(writer);
+  return writer.buffer().size();
+}
+
+// What a resumed run can collect anew, with a later policy, is not worth its room in a checkpoint.
+TEST(Actors, OfAFreeScheduleSaveNoRollouts) {
+  const Overrides ahead = {"async.ring=3", "n_steps=256", "steps=30720", "threads=2"};
+  Trainer free(run_config("pendulum", with(kAppo, with(ahead, {"backend=actors"}))));
+  Trainer kept(run_config("pendulum", fixed(kAppo, 2, ahead)));
+  for (int i = 0; i < 3; ++i) {
+    free.iterate();
+    kept.iterate();
+    EXPECT_LT(saved_bytes(free) + size_t{2} * 12 * 256 * sizeof(float), saved_bytes(kept));
+  }
+}
+
+// The step after the last one would throw.
+TEST(Actors, OfAFreeScheduleCollectNothingBehindTheLastUpdate) {
+  for (const Overrides& limit :
+       {Overrides{"steps=2048"}, Overrides{"steps=0", "iterations=16"}}) {
+    Trainer trainer(run_config(
+        "faulty", with(limit, {"algo=appo", "backend=actors", "threads=3", "num_envs=8",
+                               "n_steps=16", "actors=4", "async.ring=3", "net.hidden=16,16",
+                               "appo.n_epochs=5", "env.fault=throw", "env.fault_step=257",
+                               "env.time_limit=1000", "crash_dir="})));
+    trainer.train(nullptr);
+    EXPECT_EQ(trainer.progress().steps, 2048) << limit.back();
+    Writer writer;
+    trainer.save(writer);
+  }
+}
+
 TEST(Actors, LearnCartPole) {
   for (const char* algorithm : {"impala", "appo"}) {
     const RunConfig run = run_config(
