@@ -321,6 +321,75 @@ class PpoOrder : public testing::Test {
   std::vector<uint8_t> valid_ = std::vector<uint8_t>(kSteps * kEnvs, 1);
 };
 
+// A policy that takes what it took with half the probability, and learns nothing.
+class Doubtful final : public Policy {
+ public:
+  using Policy::Policy;
+  Implementation implementation() const override { return {.kind = "doubtful", .name = ""}; }
+  void act(int, const ActRows&, const Draw&) const override {}
+  void value(int, const std::byte*, int count, float* out) const override {
+    std::fill_n(out, count, 0.0F);
+  }
+  void evaluate(ThreadPool&, const Samples&, std::span<const int32_t> chosen,
+                const RowTerms& out) override {
+    std::fill_n(out.logprob, chosen.size(), std::log(0.5F));
+    std::fill_n(out.value, chosen.size(), 0.0F);
+  }
+  LossSums gradient(ThreadPool&, const Samples&, std::span<const int32_t> chosen, Nets,
+                    const Objective& objective) override {
+    const size_t n = chosen.size();
+    const std::vector<float> now(n, std::log(0.5F)), none(n);
+    slope.resize(n);
+    std::vector<float> unused(n);
+    LossSums sums;
+    objective.differentiate({static_cast<int>(n), chosen.data(), now.data(), none.data(),
+                             none.data(), slope.data(), unused.data(), unused.data()},
+                            sums.of);
+    return sums;
+  }
+  GradientView gradient_view() override { return {}; }
+  double apply(ThreadPool&, Nets, const GradientStep&) override { return 0; }
+  std::shared_ptr<const ActingPolicy> snapshot() const override { return nullptr; }
+  Tensors parameters() const override { return {}; }
+  void set_parameters(const Tensors&) override {}
+  Tensors optimiser() const override { return {}; }
+  void set_optimiser(const Tensors&) override {}
+
+  std::vector<float> slope;  // of the rows of the last gradient, by their log-probabilities
+};
+
+// The ratio to the policy that acted is in V-trace's advantages; the clip is around the policy that
+// the update begins with.
+TEST(Appo, CountsTheRatioToThePolicyThatActedOnce) {
+  constexpr int kSteps = 4, kEnvs = 3, kRows = kSteps * kEnvs;
+  NetworkSpec spec;
+  spec.inputs = 1;
+  spec.action = ActionSpace::discrete(2);
+  Doubtful policy(spec);
+  ThreadPool pool(1);
+  PpoOptions options;
+  options.returns = Returns::kVtrace;
+  options.advantage_scale = AdvantageScale::kNone;
+  options.gamma = 0;
+  options.epochs = options.minibatches = 1;
+  Ppo appo(policy, pool, options, 1);
+  const std::vector<float> ones(kRows, 1), zeros(kRows);
+  const std::vector<uint8_t> no(kRows), yes(kRows, 1);
+  const Trajectory trajectory{.steps = kSteps,
+                              .envs = kEnvs,
+                              .reward = ones.data(),
+                              .terminated = no.data(),
+                              .truncated = no.data(),
+                              .valid = yes.data(),
+                              .value = zeros.data(),
+                              .final_value = zeros.data(),
+                              .last_value = zeros.data()};
+  const PpoUpdate update = appo.update({trajectory, {}, zeros.data()}, {});
+  for (const float slope : policy.slope) EXPECT_FLOAT_EQ(slope, -0.5F / kRows);
+  EXPECT_EQ(update.first_ratio_error, 0);
+  EXPECT_EQ(update.clip_fraction, 0);
+}
+
 TEST_F(PpoOrder, EveryEpochSeesEveryValidRowOnce) {
   options_.epochs = 3;
   options_.minibatches = 4;
