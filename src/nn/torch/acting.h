@@ -19,12 +19,12 @@ namespace flotilla::torch_nn {
 
 class TorchActing {
  public:
-  // `network` and `normaliser` must outlive it. `records`: see TileForward.
+  // `network` and `normaliser` must outlive it.
   TorchActing(const NetworkSpec& spec, const Network& network, const ObsNormaliser& normaliser,
-              bool records)
+              Beside beside)
       : spec_(spec),
         network_(network),
-        forward_(spec, network, normaliser, tile_for(spec, network.flat().device()), records) {}
+        forward_(spec, network, normaliser, tile_for(spec, network.flat().device()), beside) {}
 
   int tile() const { return forward_.tile(); }
 

@@ -7,8 +7,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -19,14 +19,18 @@
 
 namespace flotilla::torch_nn {
 
+// On a GPU passes are recorded.
+enum class Beside : uint8_t {
+  kNothing,  // on the stream that learns; threads wait for each other
+  kLearner,  // each pass on a stream of its own
+};
+
 class TileForward {
  public:
-  // `spec`, `network` and `normaliser` must outlive it. `records`: on a GPU passes are recorded,
-  // and threads wait for each other; otherwise they are not, and each thread has a stream of its
-  // own.
+  // `spec`, `network` and `normaliser` must outlive it.
   TileForward(const NetworkSpec& spec, const Network& network, const ObsNormaliser& normaliser,
-              int tile, bool records)
-      : spec_(spec), network_(network), normaliser_(normaliser), tile_(tile), records_(records) {}
+              int tile, Beside beside)
+      : spec_(spec), network_(network), normaliser_(normaliser), tile_(tile), beside_(beside) {}
 
   int tile() const { return tile_; }
 
@@ -48,18 +52,24 @@ class TileForward {
   std::vector<Heads> operator()(const std::byte* obs, std::span<const Part> parts, bool actor,
                                 bool value) const {
     std::vector<Heads> heads;
-    const auto each = [&] {
-      for (const Part& part : parts) heads.push_back(unrecorded(obs, part, actor, value));
-    };
     if (!network_.flat().is_cuda()) {
-      each();
-    } else if (!records_) {
-      Recording::apart(each);
+      for (const Part& part : parts) heads.push_back(on_cpu(obs, part, actor, value));
+      return heads;
+    }
+    const auto all = [&](Lane& lane) {
+      for (size_t i = 0; i < parts.size(); i += kSlots) {
+        on_gpu(lane, obs, parts.subspan(i, std::min(kSlots, parts.size() - i)), actor, value,
+               heads);
+      }
+    };
+    if (beside_ == Beside::kLearner) {
+      std::unique_ptr<Lane> lane = take_lane();
+      lane->stream.run([&] { all(*lane); });
+      give_back(std::move(lane));
     } else {
       const std::lock_guard lock(mutex_);
-      for (size_t i = 0; i < parts.size(); i += kSlots) {
-        on_gpu(obs, parts.subspan(i, std::min(kSlots, parts.size() - i)), actor, value, heads);
-      }
+      if (lanes_.empty()) lanes_.push_back(make_lane());
+      all(*lanes_.front());
     }
     return heads;
   }
@@ -72,6 +82,31 @@ class TileForward {
     Array outputs;
     std::thread::id rehearsed_by;
   };
+  // What one thread at a time takes rows through the network with; the memory is the same every
+  // time.
+  struct Lane {
+    HostObs pinned;
+    Array obs;  // on the device
+    FastStream stream;
+    Pass passes[2][2];  // by whether the actor's and the critic's outputs are wanted
+  };
+
+  std::unique_ptr<Lane> make_lane() const {
+    HostObs pinned(spec_, normaliser_, static_cast<int64_t>(kSlots) * tile_, true);
+    Array obs = pinned.rows().narrow(0, 0, tile_).to(network_.flat().device());
+    return std::unique_ptr<Lane>(new Lane{std::move(pinned), std::move(obs), {}, {}});
+  }
+  std::unique_ptr<Lane> take_lane() const {
+    const std::lock_guard lock(mutex_);
+    if (lanes_.empty()) return make_lane();
+    std::unique_ptr<Lane> lane = std::move(lanes_.back());
+    lanes_.pop_back();
+    return lane;
+  }
+  void give_back(std::unique_ptr<Lane> lane) const {
+    const std::lock_guard lock(mutex_);
+    lanes_.push_back(std::move(lane));
+  }
 
   static void put(HostObs& host, size_t slot_row, const std::byte* obs, const Part& part) {
     for (int i = 0; i < part.size; ++i) {
@@ -80,32 +115,24 @@ class TileForward {
     }
   }
 
-  Heads unrecorded(const std::byte* obs, const Part& part, bool actor, bool value) const {
-    const at::Device device = network_.flat().device();
-    HostObs host(spec_, normaliser_, tile_, device.is_cuda());
+  Heads on_cpu(const std::byte* obs, const Part& part, bool actor, bool value) const {
+    HostObs host(spec_, normaliser_, tile_);
     put(host, 0, obs, part);
-    const Heads made = network_.forward(host.rows().to(device, true), actor, value);
-    const auto here = [](const Array& x) { return x.defined() ? x.to(at::kCPU) : x; };
-    return {here(made.actor), here(made.value)};
+    return network_.forward(host.rows(), actor, value);
   }
 
-  // The host brings the rows of a tile together while the GPU is at the one before. The memory is
-  // the same every time.
-  void on_gpu(const std::byte* obs, std::span<const Part> parts, bool actor, bool value,
+  // The host brings the rows of a tile together while the GPU is at the one before.
+  void on_gpu(Lane& lane, const std::byte* obs, std::span<const Part> parts, bool actor, bool value,
               std::vector<Heads>& heads) const {
-    if (!pinned_) {
-      pinned_.emplace(spec_, normaliser_, static_cast<int64_t>(kSlots) * tile_, true);
-      obs_ = pinned_->rows().narrow(0, 0, tile_).to(network_.flat().device());
-    }
-    Pass& pass = passes_[actor ? 1 : 0][value ? 1 : 0];
+    Pass& pass = lane.passes[actor ? 1 : 0][value ? 1 : 0];
     std::vector<Array> outputs;
     for (size_t slot = 0; slot < parts.size(); ++slot) {
       const Part& part = parts[slot];
       const int64_t first = static_cast<int64_t>(slot) * tile_;
-      put(*pinned_, static_cast<size_t>(first), obs, part);
-      obs_.narrow(0, part.first, part.size)
-          .copy_(pinned_->rows().narrow(0, first + part.first, part.size), true);
-      run(pass, actor, value);
+      put(lane.pinned, static_cast<size_t>(first), obs, part);
+      lane.obs.narrow(0, part.first, part.size)
+          .copy_(lane.pinned.rows().narrow(0, first + part.first, part.size), true);
+      run(pass, lane.obs, actor, value);
       outputs.push_back(pass.outputs.clone());
     }
     const Array here = at::cat(outputs).to(at::kCPU);  // waits for all
@@ -119,9 +146,9 @@ class TileForward {
 
   // The first run is the rehearsal of the recording, the second one records it; another thread
   // rehearses, too, for what the libraries set up for a thread cannot be set up in a recording.
-  void run(Pass& pass, bool actor, bool value) const {
+  void run(Pass& pass, const Array& obs, bool actor, bool value) const {
     const auto work = [&] {
-      const Heads heads = network_.forward(obs_, actor, value);
+      const Heads heads = network_.forward(obs, actor, value);
       std::vector<Array> columns;
       if (actor) columns.push_back(heads.actor);
       if (value) columns.push_back(heads.value.unsqueeze(1));
@@ -142,11 +169,9 @@ class TileForward {
   const Network& network_;
   const ObsNormaliser& normaliser_;
   const int tile_;
-  const bool records_;
+  const Beside beside_;
   mutable std::mutex mutex_;
-  mutable std::optional<HostObs> pinned_;
-  mutable Array obs_;          // on the device
-  mutable Pass passes_[2][2];  // by whether the actor's and the critic's outputs are wanted
+  mutable std::vector<std::unique_ptr<Lane>> lanes_;  // that no thread is in
 };
 
 }  // namespace flotilla::torch_nn

@@ -2,8 +2,7 @@
 // one by one takes most of the time.
 //
 // The memory a recording reads and writes is that of the arrays it saw; to give it other numbers,
-// copy them there. What changes from time to time, such as snapshots that actors act with, is not
-// recorded: to record takes longer than a few passes.
+// copy them there.
 #pragma once
 
 #ifdef FLOTILLA_CUDA
@@ -11,9 +10,26 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <mutex>
 #include <optional>
 
 namespace flotilla::torch_nn {
+
+// A stream of its own. What waits on it comes before what other streams have begun: the short
+// passes of actors stand beside minibatches that fill the GPU.
+class FastStream {
+ public:
+  // Does the work, to its end. What it reads must be there.
+  template <class F>
+  void run(const F& work) {
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    work();
+    stream_.synchronize();
+  }
+
+ private:
+  c10::cuda::CUDAStream stream_ = c10::cuda::getStreamFromPool(true);
+};
 
 class Recording {
  public:
@@ -23,11 +39,14 @@ class Recording {
   // Until the calling thread's work is done.
   static void wait() { c10::cuda::getCurrentCUDAStream().synchronize(); }
 
-  // Beside what other threads do: on a stream that is not the default one, nor that of another
-  // thread. What the work reads must be there.
+  // As work is recorded: on this stream, or where that is the default one, which records nothing,
+  // on another.
   template <class F>
-  static void apart(const F& work) {
+  static void rehearse(const F& work) {
+    const auto current = c10::cuda::getCurrentCUDAStream();
+    if (current != c10::cuda::getDefaultCUDAStream()) return work();
     static const thread_local c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
+    current.synchronize();
     {
       const c10::cuda::CUDAStreamGuard guard(stream);
       work();
@@ -35,18 +54,12 @@ class Recording {
     stream.synchronize();
   }
 
-  // As work is recorded.
-  template <class F>
-  static void rehearse(const F& work) {
-    wait();
-    apart(work);
-  }
-
   // Records without doing. The work must have been rehearsed, so that libraries have made what they
   // keep. `before`: a recording that is always replayed before this one, and leaves it arrays.
   template <class F>
   void record(const F& work, Recording* before = nullptr) {
     rehearse([&] {
+      const std::lock_guard lock(one_at_a_time_);
       graph_.emplace();
       // What other threads do meanwhile, such as acting with a snapshot, is none of its business.
       decltype(graph_->pool()) pool{0, 0};
@@ -58,6 +71,8 @@ class Recording {
   }
 
  private:
+  static inline std::mutex one_at_a_time_;  // other threads may replay meanwhile
+
   std::optional<at::cuda::CUDAGraph> graph_;
 };
 
@@ -68,15 +83,19 @@ class Recording {
 namespace flotilla::torch_nn {
 
 // Without CUDA nothing is ever recorded.
+class FastStream {
+ public:
+  template <class F>
+  void run(const F& work) {
+    work();
+  }
+};
+
 class Recording {
  public:
   bool made() const { return false; }
   void replay() {}
   static void wait() {}
-  template <class F>
-  static void apart(const F& work) {
-    work();
-  }
   template <class F>
   static void rehearse(const F& work) {
     work();

@@ -5,6 +5,8 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <tuple>
 
 #include "flotilla/core/error.h"
@@ -24,7 +26,8 @@ using torch_nn::Range;
 using torch_nn::Recording;
 
 constexpr size_t kLeastShard = 512, kMaxShards = 4;
-constexpr size_t kPictures = 64;     // of a shard: they are worth a thread of their own
+constexpr size_t kEvaluatedThere = 2048;  // rows on a GPU, where a few are no work
+constexpr size_t kPictures = 64;          // of a shard: they are worth a thread of their own
 constexpr size_t kMaxRecorded = 16;  // sizes of minibatches; each keeps its memory on the device
 
 std::string blas_name() {
@@ -53,11 +56,12 @@ Implementation implementation_on(at::Device device) {
 // The policy as it was at one moment.
 class TorchSnapshot final : public ActingPolicy {
  public:
-  TorchSnapshot(const NetworkSpec& spec, const torch_nn::Network& network,
-                const ObsNormaliser& normaliser, uint64_t version)
+  TorchSnapshot(const NetworkSpec& spec, at::Device device)
       : ActingPolicy(spec),
-        network_(spec, network.flat().device()),
-        acting_(spec_, network_, obs_normaliser_, false) {
+        network_(spec, device),
+        acting_(spec_, network_, obs_normaliser_, torch_nn::Beside::kLearner) {}
+
+  void take(const torch_nn::Network& network, const ObsNormaliser& normaliser, uint64_t version) {
     const c10::NoGradGuard no_gradients;
     network_.flat().copy_(network.flat());
     if (network_.flat().is_cuda()) Recording::wait();  // other threads do not
@@ -79,6 +83,30 @@ class TorchSnapshot final : public ActingPolicy {
  private:
   torch_nn::Network network_;
   torch_nn::TorchActing acting_;
+};
+
+// Snapshots that nobody acts with any more: the next ones take their place, with what was recorded.
+class OldSnapshots : public std::enable_shared_from_this<OldSnapshots> {
+ public:
+  std::shared_ptr<TorchSnapshot> reuse(const NetworkSpec& spec, at::Device device) {
+    std::unique_ptr<TorchSnapshot> made;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!unused_.empty()) {
+        made = std::move(unused_.back());
+        unused_.pop_back();
+      }
+    }
+    if (made == nullptr) made = std::make_unique<TorchSnapshot>(spec, device);
+    return {made.release(), [all = shared_from_this()](TorchSnapshot* snapshot) {
+              const std::lock_guard lock(all->mutex_);
+              all->unused_.emplace_back(snapshot);
+            }};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<TorchSnapshot>> unused_;
 };
 
 class TorchPolicy final : public Policy {
@@ -166,6 +194,7 @@ class TorchPolicy final : public Policy {
   Batch brought_;   // by bring(), all rows of it
   Array staging_;   // pages that a GPU reads by itself
   uint64_t actor_steps_ = 0, critic_steps_ = 0;
+  const std::shared_ptr<OldSnapshots> old_snapshots_ = std::make_shared<OldSnapshots>();
   // By rows, nets, whether there are masks, and whether there is an epsilon.
   std::map<std::tuple<size_t, Nets, bool, bool>, Recorded> recorded_;
 };
@@ -174,7 +203,7 @@ TorchPolicy::TorchPolicy(const NetworkSpec& spec, const PolicyOptions& options)
     : Policy(spec),
       device_(torch_nn::device_of(options.device)),
       network_(spec, device_),
-      acting_(spec_, network_, obs_normaliser_, true),
+      acting_(spec_, network_, obs_normaliser_, torch_nn::Beside::kNothing),
       m_(at::zeros_like(network_.flat())),
       v_(at::zeros_like(network_.flat())) {
   set_parameters(initial_parameters(spec, options.seed));
@@ -182,7 +211,9 @@ TorchPolicy::TorchPolicy(const NetworkSpec& spec, const PolicyOptions& options)
 
 std::shared_ptr<const ActingPolicy> TorchPolicy::snapshot() const {
   return guarded([&]() -> std::shared_ptr<const ActingPolicy> {
-    return std::make_shared<TorchSnapshot>(spec_, network_, obs_normaliser_, version_);
+    const auto made = old_snapshots_->reuse(spec_, device_);
+    made->take(network_, obs_normaliser_, version_);
+    return made;
   });
 }
 
@@ -457,24 +488,31 @@ double TorchPolicy::descend(Nets nets, const GradientStep& step) {
   return norm;
 }
 
-void TorchPolicy::evaluate(ThreadPool& /*pool*/, const Samples& samples,
+void TorchPolicy::evaluate(ThreadPool& pool, const Samples& samples,
                            std::span<const int32_t> chosen, const RowTerms& out) {
   require_known(samples);
+  const size_t n = chosen.size(), at_once = device_.is_cuda() ? kEvaluatedThere : kLeastShard;
   guarded([&] {
-    const c10::NoGradGuard no_gradients;
-    for (size_t first = 0; first < chosen.size(); first += kLeastShard) {
-      const auto rows = chosen.subspan(first, std::min(kLeastShard, chosen.size() - first));
-      const Outputs found = outputs(gather(samples, rows), Nets::kBoth,
-                                    Epsilon(static_cast<double>(samples.epsilon)));
-      const auto copy_out = [&](const Array& from, float* to) {
-        if (to == nullptr) return;
-        const Array here = from.to(at::kCPU).contiguous();
-        std::memcpy(to + first, here.data_ptr<float>(), rows.size() * sizeof(float));
-      };
-      copy_out(found.logprob, out.logprob);
-      copy_out(found.entropy, out.entropy);
-      copy_out(found.value, out.value);
+    std::vector<Array> pieces((n + at_once - 1) / at_once);
+    const auto evaluate_one = [&](size_t i) {
+      const c10::NoGradGuard no_gradients;
+      const auto rows = chosen.subspan(i * at_once, std::min(at_once, n - i * at_once));
+      pieces[i] = seen(outputs(gather(samples, rows), Nets::kBoth,
+                               Epsilon(static_cast<double>(samples.epsilon))));
+    };
+    if (device_.is_cuda()) {
+      for (size_t i = 0; i < pieces.size(); ++i) evaluate_one(i);
+    } else {
+      pool.for_each(static_cast<int>(pieces.size()),
+                    [&](int, int i) { evaluate_one(static_cast<size_t>(i)); });
     }
+    const Array all = at::cat(pieces, 1).to(at::kCPU).contiguous();
+    const auto copy_out = [&](int64_t which, float* to) {
+      if (to != nullptr) std::copy_n(all[which].data_ptr<float>(), n, to);
+    };
+    copy_out(0, out.logprob);
+    copy_out(1, out.entropy);
+    copy_out(2, out.value);
   });
 }
 

@@ -265,6 +265,43 @@ TEST_P(PolicyFacesTest, ASnapshotActsAsThePolicyDidThen) {
   }
 }
 
+// A new one may lie where an old one did, which a GPU has recorded; one that is kept stays as it
+// is.
+TEST_P(PolicyFacesTest, SnapshotsFollowEachOther) {
+  constexpr int kRows = 40, kTimes = 3;  // a GPU records the second time and replays the third
+  ThreadPool pool(1);
+  for (const Case& c : small_cases()) {
+    SCOPED_TRACE(c.name);
+    const auto policy = make(c.spec);
+    Rollout first(c.spec, kRows, c.epsilon, 4);
+    first.act(*policy);
+    const auto kept = policy->snapshot();
+    const auto expect_same = [&](const ActingPolicy& snapshot, const Rollout& expected) {
+      std::vector<std::thread> actors;
+      for (int i = 0; i < 2; ++i) {
+        actors.emplace_back([&, i] {
+          Rollout played(c.spec, kRows, c.epsilon, 4);
+          for (int time = 0; time < kTimes; ++time) {
+            snapshot.act(i, played.act_rows(0, kRows, 0), played.draw());
+            EXPECT_EQ(played.actions(), expected.actions());
+            EXPECT_EQ(played.logprob(), expected.logprob());
+            EXPECT_EQ(played.value(), expected.value());
+          }
+        });
+      }
+      for (std::thread& actor : actors) actor.join();
+    };
+    for (int update = 0; update < 4; ++update) {
+      Rollout expected(c.spec, kRows, c.epsilon, 4);
+      expected.act(*policy);
+      expect_same(*policy->snapshot(), expected);
+      learn(*policy, pool, first.samples(), first.chosen(), Nets::kBoth, Mixture(kRows),
+            {.lr = 0.1});
+    }
+    expect_same(*kept, first);
+  }
+}
+
 TEST_P(PolicyFacesTest, ActorsUseASnapshotWhileThePolicyLearns) {
   ThreadPool pool(1);
   const Case c = small_cases()[0];

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <thread>
 
 #include "flotilla/core/rng.h"
 #include "flotilla/nn/make_policy.h"
@@ -686,6 +687,34 @@ TEST_P(TorsoRowsTest, ThreadsTilesAndSnapshotsChangeNothing) {
       snapshot->value(1, batch.bytes.data() + i * row, 1, alone.data() + i);
     }
     EXPECT_EQ(alone, at_once);
+  }
+}
+
+// policy_faces_test.cpp has more of them; here rows are pictures.
+TEST_P(TorsoRowsTest, SnapshotsFollowEachOther) {
+  constexpr int kRows = 20, kTimes = 3;  // a GPU records the second time and replays the third
+  ThreadPool pool(2);
+  for (const Case& c : torso_cases()) {
+    SCOPED_TRACE(c.name);
+    const Batch batch(c.spec, kRows);
+    const auto policy = make(c.spec);
+    for (int update = 0; update < 3; ++update) {
+      std::vector<float> expected(kRows);
+      policy->value(0, batch.bytes.data(), kRows, expected.data());
+      const auto snapshot = policy->snapshot();
+      std::vector<std::thread> actors;
+      for (int i = 0; i < 2; ++i) {
+        actors.emplace_back([&, i] {
+          for (int time = 0; time < kTimes; ++time) {
+            std::vector<float> found(kRows);
+            snapshot->value(i, batch.bytes.data(), kRows, found.data());
+            EXPECT_EQ(found, expected);
+          }
+        });
+      }
+      for (std::thread& actor : actors) actor.join();
+      learn(*policy, pool, batch.samples(), batch.chosen, Nets::kBoth, Mixture(kRows));
+    }
   }
 }
 
