@@ -47,8 +47,10 @@ Schema VecOptions::schema() {
       .integer("workers", 0, {0, 1024},
                "workers of the processes back end, 0: one per CPU; of actors, 0: none")
       .execution()
-      .integer("actors", 0, {0, kMaxGroups},
-               "parts of the envs of the actors back end; 0: two per thread, or one of few envs")
+      .integer(
+          "actors", 0, {0, kMaxGroups},
+          "parts of the envs of the actors back end; 0: two per thread, or one of few envs; two on "
+          "a GPU")
       .execution()
       .choice("start_method", "spawn", {"spawn", "fork"}, "how worker processes are started")
       .execution()

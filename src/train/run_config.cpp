@@ -14,6 +14,7 @@ namespace flotilla {
 namespace {
 
 constexpr int64_t kMaxRows = 1 << 30;  // of a rollout
+constexpr int kActorsOnGpu = 2;        // one steps while the other acts; more take turns in passes
 constexpr const char* kEvalLevels = "eval.levels";
 constexpr const char* kValidation = "validation";
 
@@ -151,7 +152,14 @@ RunConfig::RunConfig(const EnvType& type, const Config& config, const Algorithms
   most_learner_threads =
       config.get_integer("threads") == 0 ? cpu_count() : std::min(threads, cpu_count());
   cluster = ClusterOptions::from(config, "cluster.");
-  if (remote() && config.get_integer("actors") == 0) vec.groups = slots_worth(vec.num_envs);
+  if (config.get_integer("actors") == 0) {
+    const bool act_on_gpu = asynchronous() && config.get_text("device") == "cuda";
+    if (remote()) {
+      vec.groups = slots_worth(vec.num_envs);
+    } else if (act_on_gpu && vec.workers == 0 && !type.worker_command) {
+      vec.groups = std::min(vec.num_envs, kActorsOnGpu);
+    }
+  }
   async = AsyncOptions::from(config, "async.");
   if (asynchronous() && type.worker_command && vec.workers == 0) {
     // Where actors are remote, those here are not stepped: one process has them all.

@@ -225,8 +225,7 @@ TEST(Actors, OfAFreeScheduleSaveNoRollouts) {
 
 // The step after the last one would throw.
 TEST(Actors, OfAFreeScheduleCollectNothingBehindTheLastUpdate) {
-  for (const Overrides& limit :
-       {Overrides{"steps=2048"}, Overrides{"steps=0", "iterations=16"}}) {
+  for (const Overrides& limit : {Overrides{"steps=2048"}, Overrides{"steps=0", "iterations=16"}}) {
     Trainer trainer(run_config(
         "faulty", with(limit, {"algo=appo", "backend=actors", "threads=3", "num_envs=8",
                                "n_steps=16", "actors=4", "async.ring=3", "net.hidden=16,16",
@@ -411,6 +410,19 @@ TEST(Actors, ARingThatDoesNotFitIsRefusedWithOneThatDoes) {
   EXPECT_TRUE(why.find("available: async.ring=") != why.npos ||
               why.find("lower n_steps or num_envs") != why.npos)
       << why;
+}
+
+TEST(Actors, AreTwoOnAGpuWhereTheirEnvsAreInThisProcess) {
+  const auto actors = [](const Overrides& more) {
+    Overrides overrides = {"algo=appo", "backend=actors", "num_envs=64", "threads=2"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    return run_config("cartpole", overrides).vec.groups;
+  };
+  EXPECT_EQ(actors({}), 4);
+  EXPECT_EQ(actors({"device=cuda"}), 2);
+  EXPECT_EQ(actors({"device=cuda", "num_envs=1"}), 1);
+  EXPECT_EQ(actors({"device=cuda", "actors=3"}), 3);
+  EXPECT_EQ(actors({"device=cuda", "workers=2"}), 4);
 }
 
 TEST(Actors, RefuseWhatCannotBe) {
