@@ -70,7 +70,7 @@ void Ppo::estimate_by_vtrace(const Batch& batch, const Samples& near) {
                               .lambda = options_.lambda,
                               .rho = options_.rho_clip,
                               .c = options_.c_clip,
-                              .policy_rho = options_.rho_clip};
+                              .weighted = false};
   pool_.for_each(pool_.threads(), [&](int, int part) {
     const Span envs = part_of({0, trajectory.envs}, part, pool_.threads());
     std::vector<int32_t> row(steps);
@@ -95,12 +95,6 @@ void Ppo::estimate_by_vtrace(const Batch& batch, const Samples& near) {
       }
     }
   });
-}
-
-// What an update is held close to is the policy as it begins. Where that is not the one that acted,
-// how far they lie apart is in the advantages already.
-const float* Ppo::old_logprob(const Batch& batch) const {
-  return options_.returns == Returns::kVtrace ? logprob_.data() : batch.logprob;
 }
 
 const float* Ppo::old_value(const Batch& batch) const {
@@ -307,7 +301,7 @@ PpoUpdate Ppo::update(const Batch& batch, const LearnProgress& progress) {
 
 PpoObjective Ppo::objective(const Batch& batch, const PpoUpdate& update) const {
   PpoObjective objective;
-  objective.old_logprob = old_logprob(batch);
+  objective.old_logprob = batch.logprob;
   objective.old_value = old_value(batch);
   objective.advantage = advantage_.data();
   objective.target = target_.data();

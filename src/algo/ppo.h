@@ -111,7 +111,6 @@ class Ppo final : public Learner {
   void estimate(const Batch& batch, const Samples& near);
   void estimate_by_vtrace(const Batch& batch, const Samples& near);
   // Of the rows before the update.
-  const float* old_logprob(const Batch& batch) const;
   const float* old_value(const Batch& batch) const;
   void choose_rows(const Trajectory& trajectory);
   void normalise_returns(const Trajectory& trajectory);

@@ -26,7 +26,8 @@ void vtrace(const Trajectory& trajectory, const VtraceSequence& sequence,
       next_value = next_target = trajectory.final_value[row];
     }
     const float ratio = std::exp(sequence.log_ratio[t]), reward = trajectory.reward[row];
-    advantage[t] = std::min(policy_rho, ratio) * (reward + gamma * next_target - value);
+    const float weight = options.weighted ? std::min(policy_rho, ratio) : 1;
+    advantage[t] = weight * (reward + gamma * next_target - value);
     target[t] = value + std::min(rho, ratio) * (reward + gamma * next_value - value) +
                 gamma * lambda * std::min(c, ratio) * (next_target - next_value);
     next_value = value;

@@ -13,6 +13,7 @@ struct VtraceOptions {
   // Ratios of probabilities are clipped to these: in the error of a step, in what comes back
   // from later ones, and in the advantage.
   double rho = 1, c = 1, policy_rho = 1;
+  bool weighted = true;  // the advantage; objectives with a ratio of their own weight it
 };
 
 // Steps of one env, in the order of time, as the present policy sees them.
@@ -28,7 +29,8 @@ struct VtraceSequence {
 // `last_value` of the trajectory are not read.
 //
 // target:    V + rho (r + gamma V' - V) + gamma c (target' - V')
-// advantage: policy_rho (r + gamma target' - V), with the corrected target of the next step
+// advantage: policy_rho (r + gamma target' - V), with the corrected target of the next step;
+//            policy_rho only where it is weighted
 //
 // Where the policy has not changed and lambda is 1, both are those of an n-step actor-critic.
 void vtrace(const Trajectory& trajectory, const VtraceSequence& sequence,

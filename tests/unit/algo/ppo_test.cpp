@@ -358,8 +358,8 @@ class Doubtful final : public Policy {
   std::vector<float> slope;  // of the rows of the last gradient, by their log-probabilities
 };
 
-// The ratio to the policy that acted is in V-trace's advantages; the clip is around the policy that
-// the update begins with.
+// By the objective, whose clip keeps the policy near the one that acted; V-trace's advantages are
+// without it.
 TEST(Appo, CountsTheRatioToThePolicyThatActedOnce) {
   constexpr int kSteps = 4, kEnvs = 3, kRows = kSteps * kEnvs;
   NetworkSpec spec;
@@ -372,22 +372,24 @@ TEST(Appo, CountsTheRatioToThePolicyThatActedOnce) {
   options.advantage_scale = AdvantageScale::kNone;
   options.gamma = 0;
   options.epochs = options.minibatches = 1;
-  Ppo appo(policy, pool, options, 1);
-  const std::vector<float> ones(kRows, 1), zeros(kRows);
-  const std::vector<uint8_t> no(kRows), yes(kRows, 1);
-  const Trajectory trajectory{.steps = kSteps,
-                              .envs = kEnvs,
-                              .reward = ones.data(),
-                              .terminated = no.data(),
-                              .truncated = no.data(),
-                              .valid = yes.data(),
-                              .value = zeros.data(),
-                              .final_value = zeros.data(),
-                              .last_value = zeros.data()};
-  const PpoUpdate update = appo.update({trajectory, {}, zeros.data()}, {});
-  for (const float slope : policy.slope) EXPECT_FLOAT_EQ(slope, -0.5F / kRows);
-  EXPECT_EQ(update.first_ratio_error, 0);
-  EXPECT_EQ(update.clip_fraction, 0);
+  const auto slopes = [&](float reward) {
+    const std::vector<float> rewards(kRows, reward), zeros(kRows);
+    const std::vector<uint8_t> no(kRows), yes(kRows, 1);
+    const Trajectory trajectory{.steps = kSteps,
+                                .envs = kEnvs,
+                                .reward = rewards.data(),
+                                .terminated = no.data(),
+                                .truncated = no.data(),
+                                .valid = yes.data(),
+                                .value = zeros.data(),
+                                .final_value = zeros.data(),
+                                .last_value = zeros.data()};
+    Ppo appo(policy, pool, options, 1);
+    EXPECT_EQ(appo.update({trajectory, {}, zeros.data()}, {}).first_ratio_error, 0.5);
+    return policy.slope;
+  };
+  for (const float slope : slopes(1)) EXPECT_FLOAT_EQ(slope, -0.5F / kRows);
+  for (const float slope : slopes(-1)) EXPECT_EQ(slope, 0) << "less likely than the clip allows";
 }
 
 TEST_F(PpoOrder, EveryEpochSeesEveryValidRowOnce) {
