@@ -55,15 +55,22 @@ double explained_variance(const RowMoments& moments) {
 Ppo::Ppo(Policy& policy, ThreadPool& pool, const PpoOptions& options, uint64_t seed)
     : policy_(policy), pool_(pool), options_(options), seed_(seed), own_blocks_(options.blocks) {}
 
-void Ppo::estimate_by_vtrace(const Batch& batch, const Samples& near) {
+// The objective keeps an update near the policy that it begins with, so that it may go as far as
+// one of PPO's; how far that policy lies from the one that acted is in the advantages. Where it
+// lies farther than a clip, the edge of that clip takes its place: else updates in a row would all
+// go on in the direction of the same data.
+void Ppo::estimate_by_vtrace(const Batch& batch, const Samples& near, double clip) {
   const Trajectory& trajectory = batch.trajectory;
+  const auto rho = static_cast<float>(options_.rho_clip);
+  const auto lowest = static_cast<float>(std::log1p(-std::min(clip, 1.0)));
+  const auto highest = static_cast<float>(std::log1p(clip));
   const auto steps = static_cast<size_t>(trajectory.steps);
   std::vector<int32_t> every_row(trajectory.rows());
   std::iota(every_row.begin(), every_row.end(), 0);
-  logprob_.resize(every_row.size());
+  held_.resize(every_row.size());
   value_.resize(every_row.size());
   last_value_.resize(static_cast<size_t>(trajectory.envs));
-  policy_.evaluate(pool_, near, every_row, {.logprob = logprob_.data(), .value = value_.data()});
+  policy_.evaluate(pool_, near, every_row, {.logprob = held_.data(), .value = value_.data()});
   const std::byte* last = batch.samples.obs + every_row.size() * policy_.spec().obs_bytes();
   policy_.value(0, last, trajectory.envs, last_value_.data());
   const VtraceOptions options{.gamma = options_.gamma,
@@ -80,7 +87,7 @@ void Ppo::estimate_by_vtrace(const Batch& batch, const Samples& near) {
         const size_t at = t * static_cast<size_t>(trajectory.envs) + static_cast<size_t>(env);
         row[t] = static_cast<int32_t>(at);
         value[t] = value_[at];
-        log_ratio[t] = logprob_[at] - batch.logprob[at];
+        log_ratio[t] = held_[at] - batch.logprob[at];
       }
       vtrace(trajectory,
              {.steps = trajectory.steps,
@@ -90,22 +97,29 @@ void Ppo::estimate_by_vtrace(const Batch& batch, const Samples& near) {
               .last_value = last_value_[static_cast<size_t>(env)]},
              options, advantage.data(), target.data());
       for (size_t t = 0; t < steps; ++t) {
-        advantage_[static_cast<size_t>(row[t])] = advantage[t];
-        target_[static_cast<size_t>(row[t])] = target[t];
+        const auto at = static_cast<size_t>(row[t]);
+        const float acted = batch.logprob[at];
+        held_[at] = std::clamp(held_[at], acted + lowest, acted + highest);
+        advantage_[at] = std::min(rho, std::exp(held_[at] - acted)) * advantage[t];
+        target_[at] = target[t];
       }
     }
   });
+}
+
+const float* Ppo::old_logprob(const Batch& batch) const {
+  return options_.returns == Returns::kVtrace ? held_.data() : batch.logprob;
 }
 
 const float* Ppo::old_value(const Batch& batch) const {
   return options_.returns == Returns::kVtrace ? value_.data() : batch.trajectory.value;
 }
 
-void Ppo::estimate(const Batch& batch, const Samples& near) {
+void Ppo::estimate(const Batch& batch, const Samples& near, double clip) {
   const Trajectory& trajectory = batch.trajectory;
   advantage_.resize(trajectory.rows());
   target_.resize(trajectory.rows());
-  if (options_.returns == Returns::kVtrace) return estimate_by_vtrace(batch, near);
+  if (options_.returns == Returns::kVtrace) return estimate_by_vtrace(batch, near, clip);
   pool_.for_each(pool_.threads(), [&](int, int part) {
     const Span envs = part_of({0, trajectory.envs}, part, pool_.threads(), 16);
     if (options_.returns == Returns::kGae) {
@@ -273,7 +287,8 @@ PpoUpdate Ppo::update(const Batch& batch, const LearnProgress& progress) {
   Batch near = batch;
   near.samples = policy_.bring(pool_, batch.samples, batch.trajectory.rows());
   choose_rows(batch.trajectory);
-  estimate(batch, near.samples);
+  update.clip = options_.clip.at(progress.fraction);
+  estimate(batch, near.samples, update.clip);
   const int epochs = options_.separate ? options_.value_epochs : options_.epochs;
   const RowMoments moments = moments_of_all(batch, epochs);
   if (all_rows() == 0) throw Error(ErrorCode::kEnvironment, "no row of the rollout is valid");
@@ -281,7 +296,6 @@ PpoUpdate Ppo::update(const Batch& batch, const LearnProgress& progress) {
   update.advantage_s = seconds_since(start);
 
   update.lr = options_.lr.at(progress.fraction);
-  update.clip = options_.clip.at(progress.fraction);
   update.entropy_coef = options_.entropy.at(progress.fraction);
   update.epsilon = static_cast<double>(batch.samples.epsilon);
   if (options_.separate) {
@@ -301,7 +315,7 @@ PpoUpdate Ppo::update(const Batch& batch, const LearnProgress& progress) {
 
 PpoObjective Ppo::objective(const Batch& batch, const PpoUpdate& update) const {
   PpoObjective objective;
-  objective.old_logprob = batch.logprob;
+  objective.old_logprob = old_logprob(batch);
   objective.old_value = old_value(batch);
   objective.advantage = advantage_.data();
   objective.target = target_.data();

@@ -108,9 +108,10 @@ class Ppo final : public Learner {
   };
 
   // `near`: the samples where the policy reads them fastest.
-  void estimate(const Batch& batch, const Samples& near);
-  void estimate_by_vtrace(const Batch& batch, const Samples& near);
-  // Of the rows before the update.
+  void estimate(const Batch& batch, const Samples& near, double clip);
+  void estimate_by_vtrace(const Batch& batch, const Samples& near, double clip);
+  // What the objective compares with.
+  const float* old_logprob(const Batch& batch) const;
   const float* old_value(const Batch& batch) const;
   void choose_rows(const Trajectory& trajectory);
   void normalise_returns(const Trajectory& trajectory);
@@ -139,8 +140,9 @@ class Ppo final : public Learner {
   uint64_t first_shuffle_ = 0;  // of this update
   uint64_t shuffles_ = 0;       // of it that are over
   std::vector<float> advantage_, target_;
-  std::vector<float> logprob_, value_, last_value_;  // of the policy before the update, for V-trace
-  std::vector<std::vector<int32_t>> rows_;           // valid ones, by own block
+  std::vector<float> held_;                     // for V-trace: log-probabilities to stay near
+  std::vector<float> value_, last_value_;       // and values before the update
+  std::vector<std::vector<int32_t>> rows_;      // valid ones, by own block
   std::pair<int, int> all_of_ = {};             // steps and envs, if they are all rows of these
   std::vector<int> block_rows_;                 // how many each block of the run has
   std::vector<std::vector<int32_t>> shuffled_;  // by epoch and own block

@@ -321,10 +321,10 @@ class PpoOrder : public testing::Test {
   std::vector<uint8_t> valid_ = std::vector<uint8_t>(kSteps * kEnvs, 1);
 };
 
-// A policy that takes what it took with half the probability, and learns nothing.
+// A policy that takes what it took with `ratio` of the probability, and learns nothing.
 class Doubtful final : public Policy {
  public:
-  using Policy::Policy;
+  Doubtful(const NetworkSpec& spec, float ratio) : Policy(spec), logprob_(std::log(ratio)) {}
   Implementation implementation() const override { return {.kind = "doubtful", .name = ""}; }
   void act(int, const ActRows&, const Draw&) const override {}
   void value(int, const std::byte*, int count, float* out) const override {
@@ -332,13 +332,13 @@ class Doubtful final : public Policy {
   }
   void evaluate(ThreadPool&, const Samples&, std::span<const int32_t> chosen,
                 const RowTerms& out) override {
-    std::fill_n(out.logprob, chosen.size(), std::log(0.5F));
+    std::fill_n(out.logprob, chosen.size(), logprob_);
     std::fill_n(out.value, chosen.size(), 0.0F);
   }
   LossSums gradient(ThreadPool&, const Samples&, std::span<const int32_t> chosen, Nets,
                     const Objective& objective) override {
     const size_t n = chosen.size();
-    const std::vector<float> now(n, std::log(0.5F)), none(n);
+    const std::vector<float> now(n, logprob_), none(n);
     slope.resize(n);
     std::vector<float> unused(n);
     LossSums sums;
@@ -356,40 +356,61 @@ class Doubtful final : public Policy {
   void set_optimiser(const Tensors&) override {}
 
   std::vector<float> slope;  // of the rows of the last gradient, by their log-probabilities
+
+ private:
+  float logprob_;
 };
 
-// By the objective, whose clip keeps the policy near the one that acted; V-trace's advantages are
-// without it.
-TEST(Appo, CountsTheRatioToThePolicyThatActedOnce) {
+// The slope of an update's loss, times its rows, where every step had this reward and the policy
+// has gone from the one that acted by this ratio.
+float slope_of_appo(float ratio, float reward) {
   constexpr int kSteps = 4, kEnvs = 3, kRows = kSteps * kEnvs;
   NetworkSpec spec;
   spec.inputs = 1;
   spec.action = ActionSpace::discrete(2);
-  Doubtful policy(spec);
+  Doubtful policy(spec, ratio);
   ThreadPool pool(1);
   PpoOptions options;
   options.returns = Returns::kVtrace;
   options.advantage_scale = AdvantageScale::kNone;
   options.gamma = 0;
   options.epochs = options.minibatches = 1;
-  const auto slopes = [&](float reward) {
-    const std::vector<float> rewards(kRows, reward), zeros(kRows);
-    const std::vector<uint8_t> no(kRows), yes(kRows, 1);
-    const Trajectory trajectory{.steps = kSteps,
-                                .envs = kEnvs,
-                                .reward = rewards.data(),
-                                .terminated = no.data(),
-                                .truncated = no.data(),
-                                .valid = yes.data(),
-                                .value = zeros.data(),
-                                .final_value = zeros.data(),
-                                .last_value = zeros.data()};
-    Ppo appo(policy, pool, options, 1);
-    EXPECT_EQ(appo.update({trajectory, {}, zeros.data()}, {}).first_ratio_error, 0.5);
-    return policy.slope;
-  };
-  for (const float slope : slopes(1)) EXPECT_FLOAT_EQ(slope, -0.5F / kRows);
-  for (const float slope : slopes(-1)) EXPECT_EQ(slope, 0) << "less likely than the clip allows";
+  options.clip = {.first = 0.2, .last = 0.2};
+  const std::vector<float> rewards(kRows, reward), zeros(kRows);
+  const std::vector<uint8_t> no(kRows), yes(kRows, 1);
+  const Trajectory trajectory{.steps = kSteps,
+                              .envs = kEnvs,
+                              .reward = rewards.data(),
+                              .terminated = no.data(),
+                              .truncated = no.data(),
+                              .valid = yes.data(),
+                              .value = zeros.data(),
+                              .final_value = zeros.data(),
+                              .last_value = zeros.data()};
+  Ppo(policy, pool, options, 1).update({trajectory, {}, zeros.data()}, {});
+  for (const float slope : policy.slope) EXPECT_EQ(slope, policy.slope[0]);
+  return kRows * policy.slope[0];
+}
+
+// Less likely actions have smaller weights; those of more likely ones end at 1.
+TEST(Appo, CountsTheRatioToThePolicyThatActedOnce) {
+  EXPECT_FLOAT_EQ(slope_of_appo(1, 1), -1);
+  EXPECT_FLOAT_EQ(slope_of_appo(0.9F, 1), -0.9F);
+  EXPECT_FLOAT_EQ(slope_of_appo(0.5F, 1), -0.5F);
+  EXPECT_FLOAT_EQ(slope_of_appo(1.1F, 1), -1);
+}
+
+// An update may go a clip further than those before it went since the policy acted, but no further
+// than two clips in all.
+TEST(Appo, StaysWithinTwoClipsOfThePolicyThatActed) {
+  EXPECT_FLOAT_EQ(slope_of_appo(1.19F, 1), -1);
+  EXPECT_FLOAT_EQ(slope_of_appo(1.43F, 1), -1.43F / 1.2F);
+  EXPECT_EQ(slope_of_appo(1.45F, 1), 0);
+  EXPECT_FLOAT_EQ(slope_of_appo(0.81F, -1), 0.81F);
+  EXPECT_FLOAT_EQ(slope_of_appo(0.65F, -1), 0.65F);
+  EXPECT_EQ(slope_of_appo(0.63F, -1), 0);
+  EXPECT_FLOAT_EQ(slope_of_appo(1.45F, -1), 1.45F / 1.2F) << "back towards it";
+  EXPECT_FLOAT_EQ(slope_of_appo(0.63F, 1), -0.63F) << "back towards it";
 }
 
 TEST_F(PpoOrder, EveryEpochSeesEveryValidRowOnce) {
