@@ -33,7 +33,7 @@ Schema ImpalaOptions::schema() {
       .alias("gae_lambda")
       .number("rho_clip", d.vtrace.rho, {0, 1e9}, "largest ratio in the error of a step")
       .number("c_clip", d.vtrace.c, {0, 1e9}, "largest ratio in what comes back from later steps")
-      .number("policy_rho_clip", d.vtrace.policy_rho, {0, 1e9}, "largest ratio in an advantage")
+      .number("policy_rho_clip", d.policy_rho, {0, 1e9}, "largest ratio in an advantage")
       .integer("n_epochs", d.epochs, {1, 1000}, "passes over a rollout")
       .integer("minibatches", d.minibatches, {1, 1'000'000}, "parts of each pass, of whole envs");
   Schedule::add_to(schema, "learning_rate", 6e-4, {0, 1}, "step size of the optimizer", "lr");
@@ -52,8 +52,8 @@ ImpalaOptions ImpalaOptions::from(const Config& section) {
   o.vtrace = {.gamma = number("gamma"),
               .lambda = number("lambda"),
               .rho = number("rho_clip"),
-              .c = number("c_clip"),
-              .policy_rho = number("policy_rho_clip")};
+              .c = number("c_clip")};
+  o.policy_rho = number("policy_rho_clip");
   o.lr = Schedule::from(section, "learning_rate");
   o.entropy = Schedule::from(section, "ent_coef");
   o.value_coef = number("vf_coef");
@@ -87,13 +87,14 @@ void ImpalaObjective::differentiate(const Rows& rows, double* sums) const {
       const auto i = static_cast<size_t>(t);
       const bool valid = trajectory.valid[sample[t]] != 0;
       const float weight = valid ? row_weight : 0;
+      const float log_ratio = scratch.log_ratio[i], ratio = std::exp(log_ratio);
+      const float advantage = std::min(policy_rho, ratio) * scratch.advantage[i];
       const float error = value[t] - scratch.target[i];
-      rows.d_logprob[first + t] = -scratch.advantage[i] * weight;
+      rows.d_logprob[first + t] = -advantage * weight;
       rows.d_entropy[first + t] = -entropy_coef * weight;
       rows.d_value[first + t] = value_coef * 2 * error * weight;
       if (!valid) continue;
-      const float log_ratio = scratch.log_ratio[i], ratio = std::exp(log_ratio);
-      sums[kPolicyLoss] -= static_cast<double>(scratch.advantage[i] * logprob[t]);
+      sums[kPolicyLoss] -= static_cast<double>(advantage * logprob[t]);
       sums[kValueLoss] += static_cast<double>(error * error);
       sums[kEntropy] += static_cast<double>(rows.entropy[first + t]);
       sums[kKl] += static_cast<double>(ratio - 1 - log_ratio);
@@ -120,6 +121,7 @@ Update Impala::learn(const Batch& batch, const LearnProgress& progress) {
   ImpalaObjective loss;
   loss.trajectory = trajectory;
   loss.correction = options_.vtrace;
+  loss.policy_rho = static_cast<float>(options_.policy_rho);
   loss.acting_logprob = batch.logprob;
   loss.value_coef = static_cast<float>(options_.value_coef);
   loss.entropy_coef = static_cast<float>(options_.entropy.at(progress.fraction));

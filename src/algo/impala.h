@@ -14,6 +14,7 @@ namespace flotilla {
 
 struct ImpalaOptions {
   VtraceOptions vtrace;
+  double policy_rho = 1;  // largest ratio that an advantage is weighted by
   Schedule lr, entropy;
   double value_coef = 0.5, max_grad_norm = 40;
   int epochs = 1, minibatches = 1;
@@ -30,6 +31,7 @@ class ImpalaObjective final : public Objective {
 
   Trajectory trajectory;
   VtraceOptions correction;
+  float policy_rho = 1;  // advantages are weighted by the ratio, at most by this
   const float* acting_logprob = nullptr;
   const float* last_value = nullptr;  // by env, of the present policy
   float value_coef = 0.5F, entropy_coef = 0;

@@ -67,17 +67,17 @@ void Ppo::estimate_by_vtrace(const Batch& batch, const Samples& near, double cli
   const auto steps = static_cast<size_t>(trajectory.steps);
   std::vector<int32_t> every_row(trajectory.rows());
   std::iota(every_row.begin(), every_row.end(), 0);
-  held_.resize(every_row.size());
+  old_logprob_.resize(every_row.size());
   value_.resize(every_row.size());
   last_value_.resize(static_cast<size_t>(trajectory.envs));
-  policy_.evaluate(pool_, near, every_row, {.logprob = held_.data(), .value = value_.data()});
+  policy_.evaluate(pool_, near, every_row,
+                   {.logprob = old_logprob_.data(), .value = value_.data()});
   const std::byte* last = batch.samples.obs + every_row.size() * policy_.spec().obs_bytes();
   policy_.value(0, last, trajectory.envs, last_value_.data());
   const VtraceOptions options{.gamma = options_.gamma,
                               .lambda = options_.lambda,
                               .rho = options_.rho_clip,
-                              .c = options_.c_clip,
-                              .weighted = false};
+                              .c = options_.c_clip};
   pool_.for_each(pool_.threads(), [&](int, int part) {
     const Span envs = part_of({0, trajectory.envs}, part, pool_.threads());
     std::vector<int32_t> row(steps);
@@ -87,7 +87,7 @@ void Ppo::estimate_by_vtrace(const Batch& batch, const Samples& near, double cli
         const size_t at = t * static_cast<size_t>(trajectory.envs) + static_cast<size_t>(env);
         row[t] = static_cast<int32_t>(at);
         value[t] = value_[at];
-        log_ratio[t] = held_[at] - batch.logprob[at];
+        log_ratio[t] = old_logprob_[at] - batch.logprob[at];
       }
       vtrace(trajectory,
              {.steps = trajectory.steps,
@@ -99,8 +99,8 @@ void Ppo::estimate_by_vtrace(const Batch& batch, const Samples& near, double cli
       for (size_t t = 0; t < steps; ++t) {
         const auto at = static_cast<size_t>(row[t]);
         const float acted = batch.logprob[at];
-        held_[at] = std::clamp(held_[at], acted + lowest, acted + highest);
-        advantage_[at] = std::min(rho, std::exp(held_[at] - acted)) * advantage[t];
+        old_logprob_[at] = std::clamp(old_logprob_[at], acted + lowest, acted + highest);
+        advantage_[at] = std::min(rho, std::exp(old_logprob_[at] - acted)) * advantage[t];
         target_[at] = target[t];
       }
     }
@@ -108,7 +108,7 @@ void Ppo::estimate_by_vtrace(const Batch& batch, const Samples& near, double cli
 }
 
 const float* Ppo::old_logprob(const Batch& batch) const {
-  return options_.returns == Returns::kVtrace ? held_.data() : batch.logprob;
+  return options_.returns == Returns::kVtrace ? old_logprob_.data() : batch.logprob;
 }
 
 const float* Ppo::old_value(const Batch& batch) const {

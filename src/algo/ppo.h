@@ -140,7 +140,7 @@ class Ppo final : public Learner {
   uint64_t first_shuffle_ = 0;  // of this update
   uint64_t shuffles_ = 0;       // of it that are over
   std::vector<float> advantage_, target_;
-  std::vector<float> held_;                     // for V-trace: log-probabilities to stay near
+  std::vector<float> old_logprob_;              // for V-trace: log-probabilities to stay near
   std::vector<float> value_, last_value_;       // and values before the update
   std::vector<std::vector<int32_t>> rows_;      // valid ones, by own block
   std::pair<int, int> all_of_ = {};             // steps and envs, if they are all rows of these

@@ -15,7 +15,8 @@ Schema PpoOptions::schema(Returns returns) {
   if (vtrace) {
     schema.number("lambda", 1, {0, 1}, "decay of what comes back from later steps")
         .alias("gae_lambda")
-        .number("rho_clip", d.rho_clip, {0, 1e9}, "largest ratio in the error of a step")
+        .number("rho_clip", d.rho_clip, {0, 1e9},
+                "largest ratio in the error of a step, and weight of an advantage")
         .number("c_clip", d.c_clip, {0, 1e9}, "largest ratio in what comes back from later steps");
   } else {
     schema.number("gae_lambda", d.lambda, {0, 1}, "decay of generalised advantage estimation")

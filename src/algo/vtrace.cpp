@@ -10,7 +10,6 @@ void vtrace(const Trajectory& trajectory, const VtraceSequence& sequence,
   const auto gamma = static_cast<float>(options.gamma);
   const auto lambda = static_cast<float>(options.lambda);
   const auto rho = static_cast<float>(options.rho), c = static_cast<float>(options.c);
-  const auto policy_rho = static_cast<float>(options.policy_rho);
   float next_value = sequence.last_value, next_target = sequence.last_value;
   for (int t = sequence.steps - 1; t >= 0; --t) {
     const auto row = static_cast<size_t>(sequence.row[t]);
@@ -26,8 +25,7 @@ void vtrace(const Trajectory& trajectory, const VtraceSequence& sequence,
       next_value = next_target = trajectory.final_value[row];
     }
     const float ratio = std::exp(sequence.log_ratio[t]), reward = trajectory.reward[row];
-    const float weight = options.weighted ? std::min(policy_rho, ratio) : 1;
-    advantage[t] = weight * (reward + gamma * next_target - value);
+    advantage[t] = reward + gamma * next_target - value;
     target[t] = value + std::min(rho, ratio) * (reward + gamma * next_value - value) +
                 gamma * lambda * std::min(c, ratio) * (next_target - next_value);
     next_value = value;

@@ -10,10 +10,9 @@ namespace flotilla {
 
 struct VtraceOptions {
   double gamma = 0.99, lambda = 1;
-  // Ratios of probabilities are clipped to these: in the error of a step, in what comes back
-  // from later ones, and in the advantage.
-  double rho = 1, c = 1, policy_rho = 1;
-  bool weighted = true;  // the advantage; objectives with a ratio of their own weight it
+  // Ratios of probabilities are clipped to these: in the error of a step, and in what comes back
+  // from later ones.
+  double rho = 1, c = 1;
 };
 
 // Steps of one env, in the order of time, as the present policy sees them.
@@ -29,8 +28,8 @@ struct VtraceSequence {
 // `last_value` of the trajectory are not read.
 //
 // target:    V + rho (r + gamma V' - V) + gamma c (target' - V')
-// advantage: policy_rho (r + gamma target' - V), with the corrected target of the next step;
-//            policy_rho only where it is weighted
+// advantage: r + gamma target' - V, with the corrected target of the next step; how much it counts,
+//            where the policy has changed, is for objectives to say
 //
 // Where the policy has not changed and lambda is 1, both are those of an n-step actor-critic.
 void vtrace(const Trajectory& trajectory, const VtraceSequence& sequence,

@@ -86,15 +86,15 @@ void Actors::end_after(int64_t wanted) {
     const std::lock_guard lock(mutex_);
     more = std::exchange(end_, end) < end;
   }
-  if (more && running_) pool_.wake();
+  if (more) pool_.wake();
 }
 
 Rollout& Actors::next(int64_t wanted) {
   const uint64_t start = now_ns();
   const Clock before = clocks_[0];
   const auto actors = static_cast<int>(actors_.size());
-  end_after(wanted);
   if (!running_) proceed();
+  end_after(wanted);
   while (true) {
     const uint32_t heard = bell_.heard();
     throw_failure();
@@ -334,7 +334,8 @@ void Actors::pause() {
 }
 
 void Actors::save(Writer& writer) const {
-  const int64_t learnt = options_.fixed ? learnt_ : end_;
+  const bool kept = options_.fixed || learner_ != nullptr;
+  const int64_t learnt = kept ? learnt_ : end_;
   writer.u64("first_step", first_step_);
   writer.u64("learnt", static_cast<uint64_t>(learnt));
   writer.u64("collected", static_cast<uint64_t>(end_));

@@ -1,7 +1,7 @@
 // Actors: parts of the envs that act and step ahead of the learner, each with a snapshot of the
 // policy. Rollouts lie in a ring. An actor writes its envs' columns of one rollout after the other,
 // and waits where the learner is not yet done with the next one; a rollout is complete when every
-// actor has written its columns. Nothing is dropped, copied or sent.
+// actor has written its columns. Nothing is copied or sent, nor dropped but by save().
 //
 // Threads have no role: those of the pool go on with some actor whenever they have no job, and so
 // does the learner's while it waits for a rollout. So as many threads compute as the pool has, and
@@ -85,7 +85,7 @@ class Actors {
   void set_first_step(uint64_t steps) { first_step_ = steps; }
   // The next rollout, once it is complete. At most `wanted` will be asked for, this one included:
   // of a free schedule no others are begun. Throws what an actor threw.
-  Rollout& next(int64_t wanted = INT64_MAX);
+  Rollout& next(int64_t wanted);
   // The learner is done with it: hands out the policy as it is now, and the rollout's place.
   void learnt();
   // Of the rollout that next() returned.
@@ -93,9 +93,10 @@ class Actors {
 
   // Brings all actors to the end of the same rollout and stops them there, until next().
   void pause();
-  // Of paused actors. What waits for the learner is saved where the schedule is fixed; of a free
-  // one, which is not repeatable anyway, others are collected after load(). That comes before the
-  // load() of the envs, which writes to load_view().
+  // Of paused actors. What waits for the learner is saved where the schedule is fixed, or where
+  // actors have learnt from it themselves; else others are collected after load(), for a free
+  // schedule is not repeatable anyway. load() comes before that of the envs, which writes to
+  // load_view().
   void save(Writer& writer) const;
   void load(Reader& reader);
   StepView load_view() const;

@@ -146,7 +146,7 @@ int64_t Trainer::updates_left() const {
   int64_t left = INT64_MAX;
   const int64_t steps = int64_t{run_.n_steps} * run_.vec.num_envs;
   const auto consider = [&left](int64_t done, int64_t limit, int64_t each) {
-    if (limit > 0) left = std::min(left, std::max<int64_t>(1, (limit - done + each - 1) / each));
+    if (limit > 0) left = std::min(left, std::max<int64_t>(1, (limit - done - 1) / each + 1));
   };
   consider(progress_.steps, run_.limits.steps, steps);
   consider(progress_.updates, run_.limits.updates, 1);

@@ -19,10 +19,10 @@
 
 namespace flotilla::torch_nn {
 
-// On a GPU passes are recorded.
+// Which stream of a GPU passes are on.
 enum class Beside : uint8_t {
-  kNothing,  // on the stream that learns; threads wait for each other
-  kLearner,  // each pass on a stream of its own
+  kNothing,  // the one that learns; threads wait for each other
+  kLearner,  // others, which come before it
 };
 
 class TileForward {

@@ -10,25 +10,36 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <map>
 #include <mutex>
 #include <optional>
 
 namespace flotilla::torch_nn {
 
-// A stream of its own. What waits on it comes before what other streams have begun: the short
-// passes of actors stand beside minibatches that fill the GPU.
+// What waits on it comes before what other streams have begun: the short passes of actors stand
+// beside minibatches that fill the GPU. libtorch has 32 of them and hands them out in turn; whoever
+// comes later shares one, and they take turns, for what one records is all that happens on it.
 class FastStream {
  public:
   // Does the work, to its end. What it reads must be there.
   template <class F>
   void run(const F& work) {
+    const std::lock_guard turn(turn_);
     const c10::cuda::CUDAStreamGuard guard(stream_);
     work();
     stream_.synchronize();
   }
 
  private:
+  static std::mutex& turn_on(c10::cuda::CUDAStream stream) {
+    static std::mutex mutex;
+    static std::map<cudaStream_t, std::mutex> turns;
+    const std::lock_guard lock(mutex);
+    return turns[stream.stream()];
+  }
+
   c10::cuda::CUDAStream stream_ = c10::cuda::getStreamFromPool(true);
+  std::mutex& turn_ = turn_on(stream_);
 };
 
 class Recording {

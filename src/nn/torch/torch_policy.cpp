@@ -26,7 +26,7 @@ using torch_nn::Range;
 using torch_nn::Recording;
 
 constexpr size_t kLeastShard = 512, kMaxShards = 4;
-constexpr size_t kEvaluatedThere = 2048;  // rows on a GPU, where a few are no work
+constexpr size_t kEvaluatedOnGpu = 2048;  // rows on a GPU, where a few are no work
 constexpr size_t kPictures = 64;          // of a shard: they are worth a thread of their own
 constexpr size_t kMaxRecorded = 16;  // sizes of minibatches; each keeps its memory on the device
 
@@ -491,7 +491,8 @@ double TorchPolicy::descend(Nets nets, const GradientStep& step) {
 void TorchPolicy::evaluate(ThreadPool& pool, const Samples& samples,
                            std::span<const int32_t> chosen, const RowTerms& out) {
   require_known(samples);
-  const size_t n = chosen.size(), at_once = device_.is_cuda() ? kEvaluatedThere : kLeastShard;
+  if (chosen.empty()) return;
+  const size_t n = chosen.size(), at_once = device_.is_cuda() ? kEvaluatedOnGpu : kLeastShard;
   guarded([&] {
     std::vector<Array> pieces((n + at_once - 1) / at_once);
     const auto evaluate_one = [&](size_t i) {

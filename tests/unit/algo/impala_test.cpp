@@ -25,6 +25,7 @@ TEST(ImpalaObjective, LeadsTowardsTheTargets) {
   loss.value_coef = 0.25F;
   loss.entropy_coef = 0.1F;
   loss.row_weight = 0.2F;
+  loss.policy_rho = 1.2F;
   ASSERT_EQ(loss.sequence(), 3);
 
   const std::vector<int32_t> sample = {0, 2, 4, 1, 3, 5};
@@ -54,7 +55,8 @@ TEST(ImpalaObjective, LeadsTowardsTheTargets) {
            loss.correction, advantage, target);
     for (size_t t = 0; t < 3; ++t) {
       const float weight = env == 1 && t == 1 ? 0 : 0.2F;
-      EXPECT_FLOAT_EQ(d_logprob[first + t], -advantage[t] * weight);
+      const float ratio = std::min(1.2F, std::exp(log_ratio[t]));
+      EXPECT_FLOAT_EQ(d_logprob[first + t], -ratio * advantage[t] * weight);
       EXPECT_FLOAT_EQ(d_entropy[first + t], -0.1F * weight);
       EXPECT_FLOAT_EQ(d_value[first + t], 0.5F * (value[first + t] - target[t]) * weight);
     }

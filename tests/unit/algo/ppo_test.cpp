@@ -321,10 +321,13 @@ class PpoOrder : public testing::Test {
   std::vector<uint8_t> valid_ = std::vector<uint8_t>(kSteps * kEnvs, 1);
 };
 
-// A policy that takes what it took with `ratio` of the probability, and learns nothing.
+// A policy that took everything with probability `kActed` and takes it with `ratio` times that now,
+// and learns nothing.
 class Doubtful final : public Policy {
  public:
-  Doubtful(const NetworkSpec& spec, float ratio) : Policy(spec), logprob_(std::log(ratio)) {}
+  static constexpr float kActed = 0.4F;
+  Doubtful(const NetworkSpec& spec, float ratio)
+      : Policy(spec), logprob_(std::log(kActed * ratio)) {}
   Implementation implementation() const override { return {.kind = "doubtful", .name = ""}; }
   void act(int, const ActRows&, const Draw&) const override {}
   void value(int, const std::byte*, int count, float* out) const override {
@@ -377,6 +380,7 @@ float slope_of_appo(float ratio, float reward) {
   options.epochs = options.minibatches = 1;
   options.clip = {.first = 0.2, .last = 0.2};
   const std::vector<float> rewards(kRows, reward), zeros(kRows);
+  const std::vector<float> acted(kRows, std::log(Doubtful::kActed));
   const std::vector<uint8_t> no(kRows), yes(kRows, 1);
   const Trajectory trajectory{.steps = kSteps,
                               .envs = kEnvs,
@@ -387,7 +391,7 @@ float slope_of_appo(float ratio, float reward) {
                               .value = zeros.data(),
                               .final_value = zeros.data(),
                               .last_value = zeros.data()};
-  Ppo(policy, pool, options, 1).update({trajectory, {}, zeros.data()}, {});
+  Ppo(policy, pool, options, 1).update({trajectory, {}, acted.data()}, {});
   for (const float slope : policy.slope) EXPECT_EQ(slope, policy.slope[0]);
   return kRows * policy.slope[0];
 }

@@ -86,17 +86,12 @@ double advantage_by_definition(const Steps& s, size_t t, const VtraceOptions& o)
   } else if (s.truncated[t] != 0) {
     next = static_cast<double>(s.final_value[t]);
   }
-  const double ratio = std::exp(static_cast<double>(s.log_ratio[t]));
-  return (o.weighted ? std::min(o.policy_rho, ratio) : 1) *
-         (static_cast<double>(s.reward[t]) + o.gamma * next - static_cast<double>(s.value[t]));
+  return static_cast<double>(s.reward[t]) + o.gamma * next - static_cast<double>(s.value[t]);
 }
 
 TEST(Vtrace, IsWhatItsDefinitionSays) {
   const std::vector<VtraceOptions> all = {
-      {},
-      {.gamma = 0.9, .lambda = 0.8, .rho = 1.5, .c = 0.7, .policy_rho = 2},
-      {.gamma = 1, .rho = 1e9, .c = 1e9, .policy_rho = 1e9},
-      {.gamma = 0.95, .lambda = 0.9, .policy_rho = 0, .weighted = false}};
+      {}, {.gamma = 0.9, .lambda = 0.8, .rho = 1.5, .c = 0.7}, {.gamma = 1, .rho = 1e9, .c = 1e9}};
   for (const VtraceOptions& options : all) {
     for (uint64_t number = 0; number < 50; ++number) {
       const Steps s(1 + static_cast<int>(number % 23), number, false);
