@@ -93,7 +93,8 @@ class Trainer {
 
   // The state of a run between two iterations, without the policy's parameters and optimiser. A
   // run that is loaded from it goes on as if it had not been stopped (but for a free schedule of
-  // actors), by as many processes as there are then. Throws Error(kData) for the state of another run.
+  // actors), by as many processes as there are then. Throws Error(kData) for the state of another
+  // run.
   void save(Writer& writer) const;
   void load(Reader& reader);
 
