@@ -14,8 +14,7 @@ namespace flotilla {
 namespace {
 
 constexpr int64_t kMaxRows = 1 << 30;  // of a rollout
-constexpr int kActorsOnGpu =
-    2;  // one steps while the other acts; with more, passes have fewer rows each
+constexpr int kActorsOnGpu = 2;        // one steps while the other acts
 constexpr const char* kEvalLevels = "eval.levels";
 constexpr const char* kValidation = "validation";
 
