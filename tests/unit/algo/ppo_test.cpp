@@ -381,6 +381,7 @@ float slope_of_appo(float ratio, float reward) {
   options.clip = {.first = 0.2, .last = 0.2};
   const std::vector<float> rewards(kRows, reward), zeros(kRows);
   const std::vector<float> acted(kRows, std::log(Doubtful::kActed));
+  const std::vector<std::byte> obs((kRows + kEnvs) * spec.obs_bytes());
   const std::vector<uint8_t> no(kRows), yes(kRows, 1);
   const Trajectory trajectory{.steps = kSteps,
                               .envs = kEnvs,
@@ -391,7 +392,7 @@ float slope_of_appo(float ratio, float reward) {
                               .value = zeros.data(),
                               .final_value = zeros.data(),
                               .last_value = zeros.data()};
-  Ppo(policy, pool, options, 1).update({trajectory, {}, acted.data()}, {});
+  Ppo(policy, pool, options, 1).update({trajectory, {.obs = obs.data()}, acted.data()}, {});
   for (const float slope : policy.slope) EXPECT_EQ(slope, policy.slope[0]);
   return kRows * policy.slope[0];
 }
