@@ -50,12 +50,15 @@ std::string required(const Variables& variables, const char* name, const char* b
 }
 
 // Processes of one start on one host have the same parent, and another start has another one; or
-// whoever starts them says so.
+// whoever starts them says so. By hand each may be started in a terminal of its own: there the port
+// must tell.
 std::string start_id(const Variables& variables, const Names& names) {
   if (const auto given = variables("FLOTILLA_START_ID")) return *given;
-  return fmt::format("{}.{}.{}.{}", variables(names.id).value_or(""),
-                     variables("TORCHELASTIC_RESTART_COUNT").value_or(""),
-                     variables("MASTER_PORT").value_or(""), ::getppid());
+  const auto id = variables(names.id), port = variables("MASTER_PORT");
+  const bool by_hand = !id && port;
+  return fmt::format("{}.{}.{}.{}", id.value_or(""),
+                     variables("TORCHELASTIC_RESTART_COUNT").value_or(""), port.value_or(""),
+                     by_hand ? 0 : ::getppid());
 }
 
 std::optional<std::string> variable(const char* name) {

@@ -158,6 +158,13 @@ class Bits(Scratch):
     def test_cartpole(self):
         self.check("cartpole", [*SMALL, "--steps=12288", "normalize_obs=true", "normalize_reward=true"], (2, 3, 4), (3,))
 
+    def test_each_started_by_hand(self):
+        arguments = [*SMALL, "--steps=6144"]
+        expected = alone([*arguments, self.out("one")])["params_sha256"]
+        by_a_shell = ["sh", "-c", '"$@"; exit $?', "sh"]  # of its own, which waits
+        team = Team(2, [*arguments, self.out("two"), "--json"], prefix=lambda rank: by_a_shell)
+        self.assertEqual(self.trained(team), expected)
+
     def test_cage2(self):
         self.check("cage2", ["train", "cage2", "--steps=4800", "--num-envs=24", "n_steps=50", "ppo.blocks=12",
                              "eval.episodes=2"], (2, 4), (2,))
