@@ -21,7 +21,7 @@ Span part_of(Span whole, int part, int parts, int align) {
 }
 
 ThreadPool::ThreadPool(int threads, bool pinned)
-    : claims_(static_cast<size_t>(threads)), surplus_(std::max(threads - cpu_count(), 0)) {
+    : crew_(std::min(threads, cpu_count())), claims_(static_cast<size_t>(threads)) {
   for (Slot& slot : slots_) slot.thrown.resize(static_cast<size_t>(threads));
   const std::vector<int> cpus = own_cpus();
   pinned = pinned && cpus.size() >= static_cast<size_t>(threads);
@@ -48,11 +48,16 @@ ThreadPool::~ThreadPool() { stop(); }
 
 void ThreadPool::stop() {
   stop_.store(true);
-  work_bell_.ring();
+  call(Hands::kAll);
   for (std::thread& thread : team_) thread.join();
 }
 
-int ThreadPool::start(Job job, void* context) {
+void ThreadPool::call(Hands hands) {
+  if (crew_ > 1) of_cores_.bell.ring();
+  if (hands == Hands::kAll && threads() > crew_) beyond_.bell.ring();
+}
+
+int ThreadPool::start(Job job, void* context, Hands hands) {
   const auto free = std::ranges::find(slots_, false, &Slot::open);
   if (free == slots_.end()) {
     throw Error(ErrorCode::kInternal, "too many jobs started on one thread pool");
@@ -61,11 +66,15 @@ int ThreadPool::start(Job job, void* context) {
   free->job = job;
   free->context = context;
   free->open = true;
-  free->unfinished.store(static_cast<int>(team_.size()), std::memory_order_relaxed);
-  const uint64_t number = started_.load(std::memory_order_relaxed);
-  order_[number % kMaxStarted] = ticket;
-  started_.store(number + 1, std::memory_order_release);
-  if (!team_.empty()) work_bell_.ring();
+  free->unfinished.store(threads(hands) - 1, std::memory_order_relaxed);
+  const auto enqueue = [ticket](Queue& queue) {
+    const uint64_t number = queue.started.load(std::memory_order_relaxed);
+    queue.order[number % kMaxStarted] = ticket;
+    queue.started.store(number + 1, std::memory_order_release);
+  };
+  enqueue(of_cores_);
+  if (hands == Hands::kAll) enqueue(beyond_);
+  call(hands);
   return ticket;
 }
 
@@ -100,10 +109,10 @@ void ThreadPool::wait_for(const std::atomic<int>& unfinished) {
   waited_ns_ += now_ns() - start;
 }
 
-void ThreadPool::do_all(int count, int neighbours, Item body, void* context) {
+void ThreadPool::do_all(int count, int neighbours, Hands hands, Item body, void* context) {
   if (count == 0) return;
-  publish(count, neighbours, body, context);
-  if (!team_.empty()) work_bell_.ring();
+  publish(count, neighbours, threads(hands), body, context);
+  call(hands);
   take_items(0);
   wait_for_items();
   if (items_.thrown != nullptr) std::rethrow_exception(std::exchange(items_.thrown, nullptr));
@@ -111,16 +120,18 @@ void ThreadPool::do_all(int count, int neighbours, Item body, void* context) {
 
 // The old shares are closed before anything changes: who sees some of the new has nothing of the
 // old to take.
-void ThreadPool::publish(int count, int neighbours, Item body, void* context) {
+void ThreadPool::publish(int count, int neighbours, int shares, Item body, void* context) {
   const uint32_t number = items_.number.load(std::memory_order_relaxed) + 1;
   for (Claim& claim : claims_) claim.next.store(Claim::of(number, INT32_MAX));
   items_.body.store(body, std::memory_order_release);
   items_.context.store(context, std::memory_order_release);
   items_.count.store(count, std::memory_order_release);
   items_.neighbours.store(neighbours, std::memory_order_release);
+  items_.shares.store(shares, std::memory_order_release);
   items_.unfinished.store(count, std::memory_order_relaxed);
-  for (int i = 0; i < threads(); ++i) {
-    claims_[static_cast<size_t>(i)].next.store(Claim::of(number, share(count, neighbours, i).begin),
+  for (int i = 0; i < shares; ++i) {
+    const Span share = part_of({0, count}, i, shares, neighbours);
+    claims_[static_cast<size_t>(i)].next.store(Claim::of(number, share.begin),
                                                std::memory_order_release);
   }
   items_.number.store(number, std::memory_order_release);
@@ -132,10 +143,11 @@ void ThreadPool::take_items(int thread) {
   void* const context = items_.context.load(std::memory_order_acquire);
   const int count = items_.count.load(std::memory_order_acquire);
   const int neighbours = items_.neighbours.load(std::memory_order_acquire);
-  for (int k = 0; k < threads(); ++k) {
-    const int owner = (thread + k) % threads();
+  const int shares = items_.shares.load(std::memory_order_acquire);
+  for (int k = 0; k < shares; ++k) {
+    const int owner = (thread + k) % shares;
     std::atomic<uint64_t>& next = claims_[static_cast<size_t>(owner)].next;
-    const uint64_t end = Claim::of(number, share(count, neighbours, owner).end);
+    const uint64_t end = Claim::of(number, part_of({0, count}, owner, shares, neighbours).end);
     uint64_t first = next.load(std::memory_order_acquire);
     while (first >= Claim::of(number, 0) && first < end) {
       if (!next.compare_exchange_weak(first, first + 1, std::memory_order_acq_rel)) continue;
@@ -146,17 +158,21 @@ void ThreadPool::take_items(int thread) {
 }
 
 bool ThreadPool::wants_more() const {
-  const auto idle = std::ranges::count_if(
-      claims_, [](const Claim& claim) { return claim.idle.load(std::memory_order_relaxed); });
-  return idle > surplus_ + handed_over_.count.load(std::memory_order_relaxed) && all_begun();
+  const int shares = items_.shares.load(std::memory_order_relaxed);
+  int idle = 0;
+  for (int i = 0; i < shares; ++i) {
+    idle += claims_[static_cast<size_t>(i)].idle.load(std::memory_order_relaxed) ? 1 : 0;
+  }
+  return idle > handed_over_.count.load(std::memory_order_relaxed) && all_begun();
 }
 
 bool ThreadPool::all_begun() const {
   const uint32_t number = items_.number.load(std::memory_order_relaxed);
   const int count = items_.count.load(std::memory_order_relaxed);
   const int neighbours = items_.neighbours.load(std::memory_order_relaxed);
-  for (int i = 0; i < threads(); ++i) {
-    const uint64_t end = Claim::of(number, share(count, neighbours, i).end);
+  const int shares = items_.shares.load(std::memory_order_relaxed);
+  for (int i = 0; i < shares; ++i) {
+    const uint64_t end = Claim::of(number, part_of({0, count}, i, shares, neighbours).end);
     if (claims_[static_cast<size_t>(i)].next.load(std::memory_order_relaxed) < end) return false;
   }
   return true;
@@ -171,7 +187,7 @@ void ThreadPool::hand_over(int item) {
     handed_over_.count.store(static_cast<int>(handed_over_.items.size()),
                              std::memory_order_relaxed);
   }
-  work_bell_.ring();
+  call(items_.shares.load(std::memory_order_relaxed) > crew_ ? Hands::kAll : Hands::kCores);
   done_bell_.ring();
 }
 
@@ -239,13 +255,14 @@ void ThreadPool::run_part(Slot& slot, int part) {
 
 void ThreadPool::work(int part) {
   Patience patience;
+  Queue& queue = queue_of(part);
   uint64_t jobs = 0;   // that it has done its part of
   uint32_t items = 0;  // the number of those that it has looked at
   while (true) {
-    const uint32_t heard = work_bell_.heard();
+    const uint32_t heard = queue.bell.heard();
     const bool stop = stop_.load(std::memory_order_acquire);  // what was started before is done
-    if (started_.load(std::memory_order_acquire) > jobs) {
-      Slot& slot = slots_[static_cast<size_t>(order_[jobs++ % kMaxStarted])];
+    if (queue.started.load(std::memory_order_acquire) > jobs) {
+      Slot& slot = slots_[static_cast<size_t>(queue.order[jobs++ % kMaxStarted])];
       run_part(slot, part);
       if (slot.unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1) done_bell_.ring();
       continue;
@@ -259,7 +276,7 @@ void ThreadPool::work(int part) {
     if (take_handed_over(part)) continue;
     const Spare spare = spare_.load(std::memory_order_acquire);
     if (spare != nullptr && spare(spare_context_, part)) continue;
-    wait(part, work_bell_, heard, patience);
+    wait(part, queue.bell, heard, patience);
   }
 }
 

@@ -10,6 +10,9 @@
 // for_each() is for work in items that anyone may do. It ends when they are done, without waiting
 // for threads that another program keeps from running.
 //
+// Threads beyond the cores only help with what makes a thread wait: to wake and to change them
+// takes longer than many a job. Jobs say by Hands whether those are called.
+//
 // Threads without a job can do spare work, a little at a time (set_spare).
 //
 // Thread safety: one caller at a time. Jobs may overlap (kMaxStarted), but not nest.
@@ -36,6 +39,9 @@ struct Span {
 };
 Span part_of(Span whole, int part, int parts, int align = 1);
 
+// Which threads of a team do a job: as many as there are cores, or all.
+enum class Hands { kCores, kAll };
+
 class ThreadPool {
  public:
   using Job = void (*)(void* context, int part);
@@ -48,10 +54,12 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const { return static_cast<int>(team_.size()) + 1; }
+  int threads(Hands hands) const { return hands == Hands::kAll ? threads() : crew_; }
 
-  // Starts a job; returns the ticket for finish(). Jobs may be finished in any order. REQUIRES:
-  // fewer than kMaxStarted unfinished jobs, and `context` lives until finish().
-  int start(Job job, void* context);
+  // Starts a job of threads(hands) parts; returns the ticket for finish(). Jobs may be finished in
+  // any order. REQUIRES: fewer than kMaxStarted unfinished jobs, and `context` lives until
+  // finish().
+  int start(Job job, void* context, Hands hands = Hands::kAll);
 
   // Does the caller's part and waits for the rest. Rethrows what a part threw; when several
   // threw, that of the lowest part.
@@ -59,11 +67,11 @@ class ThreadPool {
 
   // What threads other than the caller do between jobs: `spare` does a little of it, so that a job
   // need not wait long, and returns whether there is more. It must not throw. After a false it is
-  // not called again before wake(), which any thread may call, or the next job. Null: nothing; then
-  // nobody is in it any more when this returns. REQUIRES: no unfinished job.
+  // not called again before wake(), which any thread may call, or the next job of that thread.
+  // Null: nothing; then nobody is in it any more when this returns. REQUIRES: no unfinished job.
   using Spare = bool (*)(void* context, int part);
   void set_spare(Spare spare, void* context);
-  void wake() { work_bell_.ring(); }
+  void wake() { call(Hands::kAll); }
 
   // How long the caller has waited for others, since the pool was made.
   uint64_t waited_ns() const { return waited_ns_; }
@@ -80,9 +88,9 @@ class ThreadPool {
   // works on them. All are done even if some throw; what the lowest of those threw is rethrown. So
   // many `neighbours` are of one share, and begun in their order.
   template <class F>
-  void for_each(int items, const F& body, int neighbours = 1) {
+  void for_each(int items, const F& body, int neighbours = 1, Hands hands = Hands::kCores) {
     do_all(
-        items, neighbours,
+        items, neighbours, hands,
         [](void* context, int thread, int item) {
           (*static_cast<const F*>(context))(thread, item);
         },
@@ -109,7 +117,7 @@ class ThreadPool {
   struct Items {
     std::atomic<Item> body{nullptr};
     std::atomic<void*> context{nullptr};
-    std::atomic<int> count{0}, neighbours{1};
+    std::atomic<int> count{0}, neighbours{1}, shares{1};
     std::atomic<uint32_t> number{0};
     alignas(64) std::atomic<int> unfinished{0};
     std::mutex throwing;  // of what follows
@@ -132,11 +140,19 @@ class ThreadPool {
     }
   };
 
-  Span share(int items, int neighbours, int thread) const {
-    return part_of({0, items}, thread, threads(), neighbours);
-  }
-  void do_all(int count, int neighbours, Item body, void* context);
-  void publish(int count, int neighbours, Item body, void* context);
+  // Jobs in the order in which they were started, for threads that do every one of them: the slot
+  // of the n-th is at n % kMaxStarted. A thread that has not done its part of a job keeps that job
+  // unfinished, so it is never more than kMaxStarted jobs behind.
+  struct Queue {
+    std::array<int, kMaxStarted> order{};
+    alignas(64) std::atomic<uint64_t> started{0};
+    Bell bell;
+  };
+
+  Queue& queue_of(int thread) { return thread < crew_ ? of_cores_ : beyond_; }
+  void call(Hands hands);
+  void do_all(int count, int neighbours, Hands hands, Item body, void* context);
+  void publish(int count, int neighbours, int shares, Item body, void* context);
   void take_items(int thread);
   bool take_handed_over(int thread);
   bool all_begun() const;
@@ -151,19 +167,15 @@ class ThreadPool {
   std::array<Slot, kMaxStarted> slots_;
   Items items_;
   HandedOver handed_over_;
-  // The slot of the n-th job ever started, at n % kMaxStarted. A thread that has not done its part
-  // of a job keeps that job unfinished, so it is never more than kMaxStarted jobs behind.
-  std::array<int, kMaxStarted> order_{};
-  alignas(64) std::atomic<uint64_t> started_{0};
+  const int crew_;  // threads that have a core
+  Queue of_cores_, beyond_;
   std::atomic<Spare> spare_{nullptr};
   void* spare_context_ = nullptr;  // written while nobody looks
   std::atomic<bool> stop_{false};
-  Bell work_bell_;
   Bell done_bell_;
   Patience patience_;  // of the caller
   uint64_t waited_ns_ = 0;
   std::vector<Claim> claims_;  // by thread
-  const int surplus_;          // threads beyond the CPUs
   std::vector<std::thread> team_;
 };
 

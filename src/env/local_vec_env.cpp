@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "flotilla/core/clock.h"
-#include "flotilla/core/system.h"
 
 namespace flotilla {
 namespace {
@@ -16,6 +15,7 @@ constexpr int kShareUnit = 16, kWorthCutting = 128;
 // Envs that play alone are dealt in pieces of at most so many, for which a policy acts at once, and
 // which are halved where a thread has nothing to do, but not below the least.
 constexpr int kLeastPiece = 16, kMostPiece = 64;
+constexpr int kStepsPerMeasurement = 32;  // of waiting, which costs a microsecond
 
 }  // namespace
 
@@ -52,10 +52,9 @@ LocalVecEnv::LocalVecEnv(const EnvType& type, const Config& config, const VecOpt
   for (int g = 0; g < groups(); ++g) {
     Job& job = jobs_[g];
     job.owner = this;
-    job.shares.resize(static_cast<size_t>(lanes()));
-    for (int i = 0; i < lanes(); ++i) {
-      job.shares[static_cast<size_t>(i)].envs = lane_span(group(g), 0, lanes(), i);
-    }
+    job.request.group = g;
+    job.shares.reserve(static_cast<size_t>(lanes()));
+    cut(job);
   }
   watchdog_ =
       std::make_unique<Watchdog>(watched, env_name_, options.first_env, options.step_timeout_s);
@@ -71,7 +70,25 @@ void LocalVecEnv::start_request(const Request& request) {
   Job& job = jobs_[request.group];
   job.request = request;
   job.prepares = stage_ != nullptr && request.work == Work::kStep;
+  if (has_threads_beyond_cores()) choose_hands(job);
   job.ticket = start_parts(job);
+}
+
+void LocalVecEnv::choose_hands(Job& job) {
+  job.measured = job.request.work == Work::kStep && until_measured_-- == 0;
+  if (job.measured) until_measured_ = kStepsPerMeasurement - 1;
+  if (job.hands == hands_) return;
+  job.hands = hands_;
+  cut(job);
+}
+
+void LocalVecEnv::cut(Job& job) const {
+  const int parts = pool_.threads(job.hands);
+  job.shares.assign(static_cast<size_t>(parts), {});
+  for (int i = 0; i < parts; ++i) {
+    job.shares[static_cast<size_t>(i)].envs = lane_span(group(job.request.group), 0, parts, i);
+  }
+  job.steps = 0;
 }
 
 int LocalVecEnv::start_parts(Job& job) {
@@ -80,7 +97,7 @@ int LocalVecEnv::start_parts(Job& job) {
         Job& job = *static_cast<Job*>(context);
         job.owner->run_part(job, part);
       },
-      &job);
+      &job, job.hands);
 }
 
 void LocalVecEnv::finish_request(const Request& request) {
@@ -94,7 +111,9 @@ void LocalVecEnv::finish_request(const Request& request) {
     job.prepares = false;
     pool_.finish(start_parts(job));
   }
-  const bool worth_it = lanes() > 1 && group(request.group).size() >= kWorthCutting * lanes();
+  if (job.measured) settle_waiting();
+  const auto parts = static_cast<int>(job.shares.size());
+  const bool worth_it = parts > 1 && group(request.group).size() >= kWorthCutting * parts;
   if (worth_it && ++job.steps == kStepsPerCut) cut_anew(job);
 }
 
@@ -139,8 +158,8 @@ LoopCall LocalVecEnv::call_in(int part, int group) const {
 
 void LocalVecEnv::play(Play& play) {
   check_idle("play");
-  // Threads beyond the cores would only make the shares small.
-  const int shares = std::min({lanes(), cpu_count(), num_envs()});
+  const int shares = std::min(pool_.threads(hands_), num_envs());
+  const bool measured = has_threads_beyond_cores();
   const int align = num_envs() >= shares * kLeastPiece ? kLeastPiece : 1;
   const int largest = (num_envs() + shares - 1) / shares;
   const int pieces = (largest + kMostPiece - 1) / kMostPiece;  // of each share
@@ -159,13 +178,23 @@ void LocalVecEnv::play(Play& play) {
   const auto play_item = [&](int part, int item) {
     const Playing playing = item < shares * pieces ? Playing{piece(item)} : handed_over[item];
     if (playing.envs.size() == 0) return;
+    const Waiting::Moment begin = measured ? Waiting::Moment::now() : Waiting::Moment{};
     play_span(play, part, playing, call_in(part, 0), keep, parts[static_cast<size_t>(part)]);
+    if (measured) waiting_.add_since(begin);
   };
-  pool_.for_each(shares * pieces, play_item, pieces);
+  pool_.for_each(shares * pieces, play_item, pieces, hands_);
+  if (measured) settle_waiting();
   settle(parts);
 }
 
 void LocalVecEnv::run_part(Job& job, int part) {
+  if (!job.measured) return work(job, part);
+  const Waiting::Moment begin = Waiting::Moment::now();
+  work(job, part);
+  waiting_.add_since(begin);
+}
+
+void LocalVecEnv::work(Job& job, int part) {
   const Request& request = job.request;
   Share& share = job.shares[static_cast<size_t>(part)];
   LoopCall call = call_in(part, request.group);

@@ -6,10 +6,14 @@
 // step is as slow as its slowest share. So the shares of a large batch follow the speed of the
 // threads, a little every few steps; who steps an env never changes what comes out. Envs that play
 // alone are cut into more pieces than there are threads, and who is done takes pieces of others.
+//
+// Threads beyond the cores are called where envs make their threads wait, which is measured now and
+// then; else they would only take turns.
 #pragma once
 
 #include "flotilla/core/thread_pool.h"
 #include "flotilla/env/slot_vec_env.h"
+#include "flotilla/env/waiting.h"
 #include "flotilla/env/watchdog.h"
 
 namespace flotilla {
@@ -37,7 +41,9 @@ class LocalVecEnv final : public SlotVecEnv {
     LocalVecEnv* owner = nullptr;
     Request request;
     int ticket = 0;
-    bool prepares = false;      // the first half of a step with a common stage
+    bool prepares = false;  // the first half of a step with a common stage
+    bool measured = false;  // how long its threads wait
+    Hands hands = Hands::kCores;
     std::vector<Share> shares;  // by part
     int steps = 0;              // since the shares were cut
   };
@@ -46,12 +52,20 @@ class LocalVecEnv final : public SlotVecEnv {
   void start_request(const Request& request) override;
   void finish_request(const Request& request) override;
   std::byte* current_bank(int) const override { return bank(0); }
+  bool has_threads_beyond_cores() const { return lanes() > pool_.threads(Hands::kCores); }
+  void choose_hands(Job& job);
+  void settle_waiting() { hands_ = waiting_.settle() ? Hands::kAll : Hands::kCores; }
+  void cut(Job& job) const;
   int start_parts(Job& job);
   void run_part(Job& job, int part);
+  void work(Job& job, int part);
   void cut_anew(Job& job) const;
   LoopCall call_in(int part, int group) const;
 
   Job jobs_[kMaxGroups];
+  Waiting waiting_;
+  Hands hands_ = Hands::kCores;  // of what begins next
+  int until_measured_ = 0;       // steps
   EpisodeObserver observer_;
   std::unique_ptr<Watchdog> watchdog_;
   StageTime stage_time_;

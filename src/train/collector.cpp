@@ -44,7 +44,8 @@ void Collector::begin(int group, int step) {
     actor = {};
   } else if (vec_.team() == nullptr && threads_ > 1 &&
              policy_.spec().forward_macs() * envs.size() >= kWorthATeam) {
-    pool_->run([&](int part) { act(part, step, part_of(envs, part, threads_)); });
+    pool_->for_each(threads_,
+                    [&](int, int part) { act(part, step, part_of(envs, part, threads_)); });
     actor = {};
   }
   vec_.begin(group, {rollout_.actions(step)}, rollout_.view(step), actor);
@@ -96,7 +97,7 @@ void Collector::value_ends() {
     if (needs.cut_values) acting_.value_cuts(policy_, part, rollout_, part, final_values_[index]);
   };
   if (plays_alone() && threads_ > 1) {
-    pool_->run([&](int part) { value_part(part, threads_); });
+    pool_->for_each(threads_, [&](int, int part) { value_part(part, threads_); });
   } else {
     value_part(0, 1);
   }

@@ -461,12 +461,10 @@ std::vector<TorchPolicy::Shard> TorchPolicy::learn_shards(ThreadPool& pool, cons
       spec_.sees_images() ? kPictures : std::max(kLeastShard, (n + kMaxShards - 1) / kMaxShards);
   const size_t size = (least + whole - 1) / whole * whole;
   std::vector<Shard> shards((n + size - 1) / size);
-  pool.run([&](int thread) {
-    const Span mine = part_of({0, static_cast<int>(shards.size())}, thread, pool.threads());
-    for (auto i = static_cast<size_t>(mine.begin); i < static_cast<size_t>(mine.end); ++i) {
-      learn_shard(samples, chosen.subspan(i * size, std::min(n - i * size, size)), nets, objective,
-                  shards[i]);
-    }
+  pool.for_each(static_cast<int>(shards.size()), [&](int, int item) {
+    const auto i = static_cast<size_t>(item);
+    learn_shard(samples, chosen.subspan(i * size, std::min(n - i * size, size)), nets, objective,
+                shards[i]);
   });
   return shards;
 }

@@ -138,6 +138,52 @@ TEST(ThreadPool, OverlappingJobsFinishInAnyOrder) {
   }
 }
 
+TEST(ThreadPool, ThreadsBeyondTheCoresAreCalledWhereAllAre) {
+  const int cores = cpu_count(), all = cores + 5;
+  ThreadPool pool(all);
+  ASSERT_EQ(pool.threads(Hands::kCores), cores);
+  ASSERT_EQ(pool.threads(Hands::kAll), all);
+  for (int round = 0; round < 200; ++round) {
+    const auto hands = [&](int job) {
+      return (round >> job & 1) == 0 ? Hands::kAll : Hands::kCores;
+    };
+    Sum sums[ThreadPool::kMaxStarted];
+    uint64_t tickets[ThreadPool::kMaxStarted];
+    for (int j = 0; j < ThreadPool::kMaxStarted; ++j) {
+      tickets[j] = pool.start(&Sum::add, &sums[j], hands(j));
+    }
+    for (int j = ThreadPool::kMaxStarted - 1; j >= 0; --j) {
+      pool.finish(tickets[j]);
+      const int parts = pool.threads(hands(j));
+      ASSERT_EQ(sums[j].total.load(), parts * (parts + 1) / 2);
+    }
+  }
+}
+
+TEST(ThreadPool, ItemsForTheCoresWakeNobodyElse) {
+  const int cores = cpu_count();
+  ThreadPool pool(cores + 5);
+  for (int round = 0; round < 100; ++round) {
+    pool.for_each(64, [&](int thread, int) { EXPECT_LT(thread, cores); });
+  }
+}
+
+TEST(ThreadPool, ItemsForAllMayWaitForEachOther) {
+  const int threads = cpu_count() + 5;
+  ThreadPool pool(threads);
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> begun{0};
+    pool.for_each(
+        threads,
+        [&](int, int) {
+          ++begun;
+          while (begun.load() < threads) std::this_thread::yield();
+        },
+        1, Hands::kAll);
+    EXPECT_EQ(begun.load(), threads);
+  }
+}
+
 TEST(ThreadPool, ALongUnfinishedJobDoesNotStopOthers) {
   for (const int threads : {1, 2, 5}) {
     ThreadPool pool(threads);
@@ -290,7 +336,7 @@ TEST(ThreadPool, ForEachLeavesNobodyIdleWhileAnotherIsBehind) {
   ThreadPool pool(2);
   std::atomic<bool> begun{false};
   std::atomic<int> by_other{0};
-  pool.for_each(10, [&](int thread, int) {
+  const auto wait_for_another = [&](int thread, int) {
     // Thread 0 stays in its first item until the other has done all nine.
     if (thread == 0) {
       begun = true;
@@ -299,7 +345,8 @@ TEST(ThreadPool, ForEachLeavesNobodyIdleWhileAnotherIsBehind) {
       while (!begun) std::this_thread::yield();
       by_other.fetch_add(1);
     }
-  });
+  };
+  pool.for_each(10, wait_for_another, 1, Hands::kAll);
   EXPECT_EQ(by_other.load(), 9);
 }
 

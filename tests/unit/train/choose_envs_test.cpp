@@ -64,8 +64,7 @@ TEST(ChosenEnvs, FitInMemory) {
   const auto with = [&](uint64_t memory, uint64_t each = 0) {
     return MadeUpRates(settings, 1 << 16, each).choose({.memory = memory, .seconds = 60});
   };
-  const uint64_t of_16 = bytes_of({"num_envs=16", "n_steps=128"});
-  const EnvsChoice few = with(of_16 + of_16 / 8);
+  const EnvsChoice few = with(bytes_of({"num_envs=32", "n_steps=128"}) - 1);
   EXPECT_EQ(few.num_envs, 16) << "half, and half again";
   EXPECT_TRUE(few.end.starts_with("more would need ")) << few.end;
   // What envs take besides is known by those that were tried: a megabyte each.
