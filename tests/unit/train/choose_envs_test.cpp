@@ -60,11 +60,12 @@ TEST(ChosenEnvs, AreMoreAsLongAsThatIsMuchFaster) {
 }
 
 TEST(ChosenEnvs, FitInMemory) {
-  const Overrides settings = {"num_envs=64", "n_steps=128"};
+  const Overrides settings = {"num_envs=64", "n_steps=128", "threads=2"};
   const auto with = [&](uint64_t memory, uint64_t each = 0) {
     return MadeUpRates(settings, 1 << 16, each).choose({.memory = memory, .seconds = 60});
   };
-  const EnvsChoice few = with(bytes_of({"num_envs=32", "n_steps=128"}) - 1);
+  const uint64_t of_16 = bytes_of({"num_envs=16", "n_steps=128", "threads=2"});
+  const EnvsChoice few = with(of_16 + of_16 / 8);
   EXPECT_EQ(few.num_envs, 16) << "half, and half again";
   EXPECT_TRUE(few.end.starts_with("more would need ")) << few.end;
   // What envs take besides is known by those that were tried: a megabyte each.
