@@ -15,6 +15,7 @@
 #include "flotilla/core/error.h"
 #include "flotilla/nn/parameters.h"
 #include "flotilla/nn/policy.h"
+#include "flotilla/nn/torch/residual.h"
 
 namespace flotilla::torch_nn {
 
@@ -161,8 +162,10 @@ class Network {
     return x;
   }
   Array impala(Array x) const {
+#ifdef FLOTILLA_CUDA
+    if (x.is_cuda()) return impala_on_gpu(x);
+#endif
     const std::vector<Convolution>& all = torso_.convolutions;
-    constexpr size_t kStage = 5, kBlock = 2;
     for (size_t stage = 0; stage < all.size(); stage += kStage) {
       x = at::max_pool2d(convolve(all[stage], x), 3, 2, 1);
       for (size_t block = stage + 1; block < stage + kStage; block += kBlock) {
@@ -171,6 +174,24 @@ class Network {
     }
     return x.relu();
   }
+#ifdef FLOTILLA_CUDA
+  Array impala_on_gpu(Array x) const {
+    const auto sums = [&](const Convolution& each, const Array& from) {
+      return at::conv2d(from, factor(leaf(each.name + ".weight")), {}, each.stride, each.padding);
+    };
+    const auto bias = [&](const Convolution& each) { return factor(leaf(each.name + ".bias")); };
+    const std::vector<Convolution>& all = torso_.convolutions;
+    for (size_t stage = 0; stage < all.size(); stage += kStage) {
+      x = AddAndPool::apply(sums(all[stage], x), bias(all[stage]));
+      for (size_t block = stage + 1; block < stage + kStage; block += kBlock) {
+        const Convolution &first = all[block], &second = all[block + 1];
+        const Array inner = AddAndRelu::apply(sums(first, x.relu()), bias(first));
+        x = AddAndJoin::apply(sums(second, inner), bias(second), x);
+      }
+    }
+    return x.relu();
+  }
+#endif
   // Tokens are [observations, count, width].
   Array attend(const Array& obs) const {
     std::vector<Array> made(attention_.tokens.size());
@@ -229,6 +250,9 @@ class Network {
     }
     return x;
   }
+
+  // Convolutions of a stage of the residual network, and of a block in it.
+  static constexpr size_t kStage = 5, kBlock = 2;
 
   const NetworkSpec spec_;
   const TorsoSpec torso_;
