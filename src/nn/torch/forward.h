@@ -19,10 +19,10 @@
 
 namespace flotilla::torch_nn {
 
-// Which stream of a GPU passes are on.
+// What else is on the GPU meanwhile.
 enum class Beside : uint8_t {
-  kNothing,  // the one that learns; threads wait for each other
-  kLearner,  // others, which come before it
+  kNothing,  // threads wait for each other; tiles stand beside each other
+  kLearner,  // which passes come before; every thread has a stream of its own
 };
 
 class TileForward {
@@ -56,26 +56,24 @@ class TileForward {
       for (const Part& part : parts) heads.push_back(on_cpu(obs, part, actor, value));
       return heads;
     }
-    const auto all = [&](Lane& lane) {
-      for (size_t i = 0; i < parts.size(); i += kSlots) {
-        on_gpu(lane, obs, parts.subspan(i, std::min(kSlots, parts.size() - i)), actor, value,
-               heads);
-      }
-    };
     if (beside_ == Beside::kLearner) {
-      std::unique_ptr<Lane> lane = take_lane();
-      lane->stream.run([&] { all(*lane); });
-      give_back(std::move(lane));
+      std::vector<std::unique_ptr<Lane>> lanes;
+      lanes.push_back(take_lane());
+      on_gpu(lanes, obs, parts, actor, value, heads);
+      give_back(std::move(lanes.front()));
     } else {
       const std::lock_guard lock(mutex_);
-      if (lanes_.empty()) lanes_.push_back(make_lane());
-      all(*lanes_.front());
+      while (lanes_.size() < std::min(kLanes, parts.size())) lanes_.push_back(make_lane());
+      Recording::wait();  // for what was learnt
+      on_gpu(Lanes(lanes_).first(std::min(lanes_.size(), parts.size())), obs, parts, actor, value,
+             heads);
     }
     return heads;
   }
 
  private:
-  static constexpr size_t kSlots = 8;  // tiles in flight on a GPU
+  static constexpr size_t kSlots = 8;  // tiles in flight in a lane
+  static constexpr size_t kLanes = 4;  // where nothing else is on the GPU: a tile does not fill it
 
   struct Pass {
     Recording recording;
@@ -121,24 +119,40 @@ class TileForward {
     return network_.forward(host.rows(), actor, value);
   }
 
-  // The host brings the rows of a tile together while the GPU is at the one before.
-  void on_gpu(Lane& lane, const std::byte* obs, std::span<const Part> parts, bool actor, bool value,
-              std::vector<Heads>& heads) const {
-    Pass& pass = lane.passes[actor ? 1 : 0][value ? 1 : 0];
-    std::vector<Array> outputs;
-    for (size_t slot = 0; slot < parts.size(); ++slot) {
-      const Part& part = parts[slot];
-      const int64_t first = static_cast<int64_t>(slot) * tile_;
-      put(lane.pinned, static_cast<size_t>(first), obs, part);
-      lane.obs.narrow(0, part.first, part.size)
-          .copy_(lane.pinned.rows().narrow(0, first + part.first, part.size), true);
-      run(pass, lane.obs, actor, value);
-      outputs.push_back(pass.outputs.clone());
+  using Lanes = std::span<const std::unique_ptr<Lane>>;
+
+  void on_gpu(Lanes lanes, const std::byte* obs, std::span<const Part> parts, bool actor,
+              bool value, std::vector<Heads>& heads) const {
+    const size_t at_once = kSlots * lanes.size();
+    for (size_t i = 0; i < parts.size(); i += at_once) {
+      some_on_gpu(lanes, obs, parts.subspan(i, std::min(at_once, parts.size() - i)), actor, value,
+                  heads);
     }
-    const Array here = at::cat(outputs).to(at::kCPU);  // waits for all
+  }
+
+  // The host brings the rows of a tile together while the GPU is at those before.
+  void some_on_gpu(Lanes lanes, const std::byte* obs, std::span<const Part> parts, bool actor,
+                   bool value, std::vector<Heads>& heads) const {
+    std::vector<Array> outputs;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      Lane& lane = *lanes[i % lanes.size()];
+      const Part& part = parts[i];
+      const auto first = static_cast<int64_t>(i / lanes.size()) * tile_;
+      put(lane.pinned, static_cast<size_t>(first), obs, part);
+      lane.stream.start([&] {
+        Pass& pass = lane.passes[actor ? 1 : 0][value ? 1 : 0];
+        lane.obs.narrow(0, part.first, part.size)
+            .copy_(lane.pinned.rows().narrow(0, first + part.first, part.size), true);
+        run(pass, lane.obs, actor, value);
+        outputs.push_back(pass.outputs.clone());
+      });
+    }
+    Array here;
+    for (const auto& lane : lanes.subspan(1)) lane->stream.finish();
+    lanes.front()->stream.start([&] { here = at::cat(outputs).to(at::kCPU); });  // to its end
     const int64_t logits = here.size(1) - (value ? 1 : 0);
-    for (size_t slot = 0; slot < parts.size(); ++slot) {
-      const Array mine = here.narrow(0, static_cast<int64_t>(slot) * tile_, tile_);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const Array mine = here.narrow(0, static_cast<int64_t>(i) * tile_, tile_);
       heads.push_back({actor ? mine.narrow(1, 0, logits).contiguous() : Array(),
                        value ? mine.select(1, logits).contiguous() : Array()});
     }

@@ -21,12 +21,16 @@ namespace flotilla::torch_nn {
 // comes later shares one, and they take turns, for what one records is all that happens on it.
 class FastStream {
  public:
-  // Does the work, to its end. What it reads must be there.
+  // Begins the work. What it reads must be there.
   template <class F>
-  void run(const F& work) {
+  void start(const F& work) {
     const std::lock_guard turn(turn_);
     const c10::cuda::CUDAStreamGuard guard(stream_);
     work();
+  }
+  // Until it is done.
+  void finish() {
+    const std::lock_guard turn(turn_);
     stream_.synchronize();
   }
 
@@ -97,9 +101,10 @@ namespace flotilla::torch_nn {
 class FastStream {
  public:
   template <class F>
-  void run(const F& work) {
+  void start(const F& work) {
     work();
   }
+  void finish() {}
 };
 
 class Recording {
