@@ -216,9 +216,8 @@ void print_begin(const Program& program, const Run& run, bool resumed) {
     say(fmt::format("the states of {} cannot be saved: a resumed run begins new episodes\n",
                     is_python_env(env) ? "Python environments" : "'" + env + "' environments"));
   }
-  if (const std::vector<std::string> keys = run.config().without_effect(); !keys.empty()) {
-    log::warn("without effect with backend=" + run.config().config.get_text("backend") + ": " +
-              join(keys, ", "));
+  for (const auto& [setting, keys] : run.config().without_effect()) {
+    log::warn("without effect with " + setting + ": " + join(keys, ", "));
   }
   for (const Program::Remark& remark : program.remarks) {
     if (const std::string text = remark(run.config()); !text.empty()) log::warn(text);

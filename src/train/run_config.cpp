@@ -298,17 +298,23 @@ void RunConfig::fill_in() {
   eval_config = for_evaluation();
 }
 
-std::vector<std::string> RunConfig::without_effect() const {
+std::map<std::string, std::vector<std::string>> RunConfig::without_effect() const {
   const auto means_something = [&](const std::string& key) {
     if (key == "start_method" || key == "start_timeout_s") return vec.in_workers();
     if (key == "workers") return vec.in_workers() || asynchronous();
     if (key == "groups") return !asynchronous();
-    if (key == "async.lag") return asynchronous() && async.fixed;
     return asynchronous() || !(key == "actors" || key.starts_with("async."));
   };
-  std::vector<std::string> keys;
+  const std::string backend = "backend=" + config.get_text("backend");
+  const std::string schedule = "async.schedule=" + config.get_text("async.schedule");
+  std::map<std::string, std::vector<std::string>> keys;
   for (const Key& key : config.schema().keys()) {
-    if (config.is_overridden(key.name) && !means_something(key.name)) keys.push_back(key.name);
+    if (!config.is_overridden(key.name)) continue;
+    if (!means_something(key.name)) {
+      keys[backend].push_back(key.name);
+    } else if (key.name == (async.fixed ? "async.ring" : "async.lag")) {
+      keys[schedule].push_back(key.name);
+    }
   }
   return keys;
 }

@@ -2,6 +2,7 @@
 // network, and under "env." those of the environment.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -83,8 +84,8 @@ struct RunConfig {
   static Schema vec_schema();  // of VecOptions, with the defaults of runs
   static constexpr int64_t kSteps = 1'000'000;
 
-  // Keys that were given on the command line and mean nothing to this back end.
-  std::vector<std::string> without_effect() const;
+  // Keys that were given on the command line and mean nothing, by the setting that makes it so.
+  std::map<std::string, std::vector<std::string>> without_effect() const;
   void require_learning_actors() const;  // throws Error(kUsage)
   void require_equal_blocks() const;     // likewise
   void require_remote() const;           // likewise

@@ -1274,8 +1274,10 @@ class TrainRefusals(TrainTest):
                                  "backend=processes: async.lag")):
             result = self.run_cli(*self.train_args("cartpole", "--steps", 1, *arguments))
             self.assertIn(f"without effect with {keys}\n", result.stderr)
-        for arguments, keys in (([], ""), (["async.lag=3"], "async.lag"), (["--groups", 1], "groups"),
-                                (["async.lag=3", "async.schedule=fixed"], "")):
+        for arguments, keys in (([], ""), (["async.lag=3"], "async.schedule=free: async.lag"),
+                                (["--groups", 1], "backend=actors: groups"),
+                                (["async.lag=3", "async.schedule=fixed"], ""),
+                                (["async.ring=3", "async.schedule=fixed"], "async.schedule=fixed: async.ring")):
             result = self.run_cli(*self.train_args("cartpole-appo", "--steps", 1, *arguments))
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual("without effect" in result.stderr, bool(keys), result.stderr)
