@@ -349,10 +349,18 @@ class Running(LauncherTest):
         arguments = ["train", "a b", "", "*", "$HOME", "'\"", "two\nlines", "--json", "key=a b"]
         self.assert_ran(self.run_launcher(*arguments), *arguments)
 
-    def test_no_argument_and_help_go_to_the_binary(self):
+    def test_no_argument_goes_to_the_binary(self):
         self.run_launcher("list")
         self.assert_ran(self.run_launcher())
-        self.assert_ran(self.run_launcher("--help"), "--help")
+
+    def test_help_is_the_binarys_and_names_our_commands(self):
+        self.run_launcher("list")
+        for option in ("--help", "-h"):
+            result = self.run_launcher(option)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertTrue(result.stdout.startswith(f"cwd={self.project}\n<{option}>\n"), result.stdout)
+            self.assertIn("Commands of this script: build, test,", result.stdout)
+        self.assert_ran(self.run_launcher("train", "--help"), "train", "--help")
 
     def test_status_and_stdin_are_the_binarys(self):
         self.assertEqual(self.run_launcher("status", "3").returncode, 3)
@@ -586,7 +594,7 @@ class WithoutBuild(LauncherTest):
     def test_with_a_binary_they_are_its_own(self):
         (self.project / "build/release").mkdir(parents=True)
         write_program(self.project / "build/release/flotilla", BINARY)
-        for args in (["--help"], ["--version"], ["trian", "x"], ["train", "--help"], []):
+        for args in (["--version"], ["trian", "x"], ["train", "--help"], []):
             self.assert_ran(self.run_launcher(*args), *args)
         self.assertFalse(self.calls_file.exists())
 
