@@ -1,9 +1,10 @@
 // What stands between the convolutions of a residual network on a GPU, as libtorch's autograd knows
-// it: sums of a convolution without its bias go in, what the next one takes comes out.
+// it. In: what a convolution without its bias makes. Out: what the next one takes.
 #pragma once
 
 #ifdef FLOTILLA_CUDA
 #include <ATen/ATen.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -19,11 +20,13 @@ inline at::Tensor as_pictures(const at::Tensor& x) {
 }
 inline Pictures shape_of(const at::Tensor& x) {
   TORCH_CHECK(x.size(1) % Pictures::kVector == 0, "pictures of ", x.size(1), " channels");
+  const bool is_bf16 = x.scalar_type() == at::kBFloat16;
+  TORCH_CHECK(is_bf16 || x.scalar_type() == at::kFloat, "pictures of ", x.scalar_type());
   return {.count = x.size(0),
           .rows = static_cast<int>(x.size(2)),
           .columns = static_cast<int>(x.size(3)),
           .channels = static_cast<int>(x.size(1)),
-          .number = x.scalar_type() == at::kBFloat16 ? Number::kBf16 : Number::kFloat};
+          .number = is_bf16 ? Number::kBf16 : Number::kFloat};
 }
 inline at::Tensor sum_of_channels(const at::Tensor& slopes) {
   return slopes.sum(at::IntArrayRef{0, 2, 3});
@@ -42,6 +45,7 @@ class AddAndPool : public torch::autograd::Function<AddAndPool> {
     at::Tensor passed = at::empty(sizes, x.options().dtype(at::kByte), format);
     add_and_pool(shape, from.data_ptr(), bias.contiguous().data_ptr(), out.data_ptr(),
                  passed.data_ptr<uint8_t>(), c10::cuda::getCurrentCUDAStream());
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
     context->save_for_backward({passed});
     context->saved_data["sizes"] = x.sizes().vec();
     return out;
@@ -55,6 +59,7 @@ class AddAndPool : public torch::autograd::Function<AddAndPool> {
     pool_back(shape_of(d_x), slopes.data_ptr(),
               context->get_saved_variables()[0].data_ptr<uint8_t>(), d_x.data_ptr(),
               c10::cuda::getCurrentCUDAStream());
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
     return {d_x, sum_of_channels(d_x)};
   }
 };
@@ -67,6 +72,7 @@ class AddAndRelu : public torch::autograd::Function<AddAndRelu> {
     at::Tensor out = at::empty_like(from);
     add_and_relu(shape_of(from), from.data_ptr(), bias.contiguous().data_ptr(), out.data_ptr(),
                  c10::cuda::getCurrentCUDAStream());
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
     context->save_for_backward({out});
     return out;
   }
@@ -87,6 +93,7 @@ class AddAndJoin : public torch::autograd::Function<AddAndJoin> {
     at::Tensor out = at::empty_like(from);
     add_and_join(shape_of(from), from.data_ptr(), bias.contiguous().data_ptr(), other.data_ptr(),
                  out.data_ptr(), c10::cuda::getCurrentCUDAStream());
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
     return out;
   }
 

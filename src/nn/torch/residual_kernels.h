@@ -1,9 +1,9 @@
 // What stands between the convolutions of a residual network on a GPU, in one pass each. libtorch
 // makes two or three, and its pools take a quarter of the time of such a network.
 //
-// Pictures lie with their channels innermost. Numbers and gradients are those of libtorch to the
-// bit: every sum is rounded, of equal numbers a pool passes the first one on, and gradients are
-// added up in the order of its windows.
+// Pictures lie with their channels innermost. Rounding is libtorch's: every sum is rounded, of
+// equal numbers a pool passes the first one on, and gradients are added up in the order of its
+// windows.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -233,8 +233,8 @@ Array TorchPolicy::upload(ThreadPool& pool, const std::byte* from, size_t bytes)
   const Array to = at::empty({static_cast<int64_t>(bytes)}, at::device(device_).dtype(at::kByte));
   for (size_t at = 0; at < bytes; at += kPiece) {
     const size_t size = std::min(kPiece, bytes - at);
-    pool.run([&](int thread) {
-      const Span mine = part_of({0, static_cast<int>(size)}, thread, pool.threads());
+    pool.for_each(pool.threads(), [&](int, int part) {
+      const Span mine = part_of({0, static_cast<int>(size)}, part, pool.threads());
       std::memcpy(staging_.data_ptr<uint8_t>() + mine.begin, from + at + mine.begin,
                   static_cast<size_t>(mine.size()));
     });
