@@ -144,6 +144,7 @@ void ThreadPool::take_items(int thread) {
   const int count = items_.count.load(std::memory_order_acquire);
   const int neighbours = items_.neighbours.load(std::memory_order_acquire);
   const int shares = items_.shares.load(std::memory_order_acquire);
+  if (thread >= shares) return;  // it has been called for something else
   for (int k = 0; k < shares; ++k) {
     const int owner = (thread + k) % shares;
     std::atomic<uint64_t>& next = claims_[static_cast<size_t>(owner)].next;
@@ -197,7 +198,7 @@ bool ThreadPool::take_handed_over(int thread) {
   int item = 0;
   {
     const std::lock_guard<std::mutex> lock(handed_over_.mutex);
-    if (handed_over_.items.empty()) return false;
+    if (handed_over_.items.empty() || thread >= items_.shares.load()) return false;
     item = handed_over_.items.back();
     handed_over_.items.pop_back();
     handed_over_.count.store(static_cast<int>(handed_over_.items.size()),

@@ -15,7 +15,8 @@ constexpr int kShareUnit = 16, kWorthCutting = 128;
 // Envs that play alone are dealt in pieces of at most so many, for which a policy acts at once, and
 // which are halved where a thread has nothing to do, but not below the least.
 constexpr int kLeastPiece = 16, kMostPiece = 64;
-constexpr int kStepsPerMeasurement = 32;  // of waiting, which costs a microsecond
+// Of waiting, which costs some microseconds. Odd, so that each of several groups has its turn.
+constexpr int kStepsPerMeasurement = 31;
 
 }  // namespace
 
@@ -77,8 +78,10 @@ void LocalVecEnv::start_request(const Request& request) {
 void LocalVecEnv::choose_hands(Job& job) {
   job.measured = job.request.work == Work::kStep && until_measured_-- == 0;
   if (job.measured) until_measured_ = kStepsPerMeasurement - 1;
-  if (job.hands == hands_) return;
-  job.hands = hands_;
+  // What makes an env is not measured, and may well wait.
+  const Hands hands = job.request.work == Work::kReset ? Hands::kAll : hands_;
+  if (job.hands == hands) return;
+  job.hands = hands;
   cut(job);
 }
 
@@ -188,13 +191,6 @@ void LocalVecEnv::play(Play& play) {
 }
 
 void LocalVecEnv::run_part(Job& job, int part) {
-  if (!job.measured) return work(job, part);
-  const Waiting::Moment begin = Waiting::Moment::now();
-  work(job, part);
-  waiting_.add_since(begin);
-}
-
-void LocalVecEnv::work(Job& job, int part) {
   const Request& request = job.request;
   Share& share = job.shares[static_cast<size_t>(part)];
   LoopCall call = call_in(part, request.group);
@@ -208,9 +204,14 @@ void LocalVecEnv::work(Job& job, int part) {
   } else {
     const bool acts = stage_ == nullptr || job.prepares;
     if (acts && request.actor.act != nullptr) act(request, part, envs);
-    if (job.prepares) return loop_->prepare(envs, call);
-    loop_->step(envs, call);
-    share.least_ns = std::min(share.least_ns, now_ns() - start);
+    const Waiting::Moment begin = job.measured ? Waiting::Moment::now() : Waiting::Moment{};
+    if (job.prepares) {
+      loop_->prepare(envs, call);
+    } else {
+      loop_->step(envs, call);
+      share.least_ns = std::min(share.least_ns, now_ns() - start);
+    }
+    if (job.measured) waiting_.add_since(begin);
   }
 }
 

@@ -58,7 +58,6 @@ class LocalVecEnv final : public SlotVecEnv {
   void cut(Job& job) const;
   int start_parts(Job& job);
   void run_part(Job& job, int part);
-  void work(Job& job, int part);
   void cut_anew(Job& job) const;
   LoopCall call_in(int part, int group) const;
 

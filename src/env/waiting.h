@@ -6,16 +6,16 @@
 
 namespace flotilla {
 
-// Compares how long threads waited with how long they worked. A thread that another one drove from
-// its core did not wait: it would have gone on. Thread safety: settle() while nobody else calls.
+// Compares how long threads waited with how long they worked. To wait for a core is neither: a
+// thread that another one drove from its core would have gone on.
 class Waiting {
  public:
   struct Moment {
-    uint64_t wall_ns = 0, cpu_ns = 0;
+    uint64_t wall_ns = 0, cpu_ns = 0, queue_ns = 0;
     int64_t waits = 0;
     static Moment now();  // of the calling thread
   };
-  void add_since(const Moment& begin);
+  void add_since(const Moment& begin);  // by any thread
 
   // Whether threads waited for longer than they worked; what is long past counts less and less.
   bool settle();

@@ -44,8 +44,11 @@ void Collector::begin(int group, int step) {
     actor = {};
   } else if (vec_.team() == nullptr && threads_ > 1 &&
              policy_.spec().forward_macs() * envs.size() >= kWorthATeam) {
-    pool_->for_each(threads_,
-                    [&](int, int part) { act(part, step, part_of(envs, part, threads_)); });
+    const uint64_t start = now_ns(), waited = pool_->waited_ns();
+    pool_->for_each(threads_, [&](int, int part) {
+      acting_.act(policy_, part, rollout_, part_of(envs, part, threads_), step, steps_, epsilon_);
+    });
+    infer_ns_ += now_ns() - start - (pool_->waited_ns() - waited);
     actor = {};
   }
   vec_.begin(group, {rollout_.actions(step)}, rollout_.view(step), actor);

@@ -316,16 +316,20 @@ TEST(ThreadPool, ThreadsTheSystemRefusesAreAnException) {
   EXPECT_TRUE(test::exited_with(status, 0)) << status;
 }
 
+// Now as many threads as there are cores, now all: those beyond come late to what is not theirs.
+Hands hands_of(int round) { return round % 2 == 0 ? Hands::kCores : Hands::kAll; }
+
 TEST(ThreadPool, ForEachDoesEveryItemOnce) {
   for (const int threads : {1, 2, 3, 7}) {
     ThreadPool pool(threads);
     for (const int items : {0, 1, 2, 5, 64, 1000}) {
       std::vector<std::atomic<int>> done(static_cast<size_t>(items));
-      for (int round = 1; round <= 3; ++round) {
-        pool.for_each(items, [&](int thread, int item) {
-          EXPECT_LT(thread, threads);
+      for (int round = 1; round <= 4; ++round) {
+        const auto count = [&](int thread, int item) {
+          EXPECT_LT(thread, pool.threads(hands_of(round)));
           done[static_cast<size_t>(item)].fetch_add(1);
-        });
+        };
+        pool.for_each(items, count, 1, hands_of(round));
         for (const auto& count : done) EXPECT_EQ(count.load(), round);
       }
     }
@@ -400,11 +404,12 @@ TEST(ThreadPool, ForEachEndsWhenWhatWasHandedOverIsDone) {
     ThreadPool pool(threads);
     for (int round = 0; round < 200; ++round) {
       std::atomic<int> done{0};
-      pool.for_each(3, [&](int, int item) {
+      const auto hand_over = [&](int, int item) {
         ++done;
         const int depth = item / 3;
         if (depth < kDepth) pool.hand_over(item + 3);
-      });
+      };
+      pool.for_each(3, hand_over, 1, hands_of(round));
       EXPECT_EQ(done.load(), 3 * (kDepth + 1));
     }
   }
@@ -431,7 +436,8 @@ TEST(ThreadPool, ForEachOfChangingSizesOnMoreThreadsThanCores) {
   std::vector<std::atomic<int>> done(97);
   for (int round = 0; round < rounds; ++round) {
     const int items = round * 31 % 97 + 1;
-    pool.for_each(items, [&](int, int item) { ++done[static_cast<size_t>(item)]; });
+    const auto count = [&](int, int item) { ++done[static_cast<size_t>(item)]; };
+    pool.for_each(items, count, 1, hands_of(round));
     for (int i = 0; i < items; ++i) ASSERT_EQ(done[static_cast<size_t>(i)].exchange(0), 1);
   }
 }
@@ -442,10 +448,11 @@ TEST(ThreadPool, ForEachRethrowsWhatTheLowestItemThrew) {
     for (int round = 0; round < 50; ++round) {
       std::atomic<int> done{0};
       try {
-        pool.for_each(30, [&](int, int item) {
+        const auto fail = [&](int, int item) {
           ++done;
           if (item % 7 == 5) throw std::runtime_error(std::to_string(item));
-        });
+        };
+        pool.for_each(30, fail, 1, hands_of(round));
         FAIL() << "nothing was thrown";
       } catch (const std::runtime_error& error) {
         EXPECT_STREQ(error.what(), "5");
