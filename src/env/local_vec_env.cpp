@@ -16,7 +16,7 @@ constexpr int kShareUnit = 16, kWorthCutting = 128;
 // which are halved where a thread has nothing to do, but not below the least.
 constexpr int kLeastPiece = 16, kMostPiece = 64;
 // Of waiting, which costs some microseconds. Odd, so that each of several groups has its turn.
-constexpr int kStepsPerMeasurement = 31;
+constexpr int kStepsPerMeasurement = 127;
 
 }  // namespace
 
