@@ -98,6 +98,8 @@ std::optional<Launch> launch_from(const Variables& variables) {
     if (!launch.one_host()) required(variables, "MASTER_ADDR", names.marks);
     return launch;
   }
+  // Started by hand, with one variable forgotten: it is not to train alone.
+  if (variables("RANK") && variables("MASTER_ADDR")) required(variables, "WORLD_SIZE", "RANK");
   return std::nullopt;
 }
 

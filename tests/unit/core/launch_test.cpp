@@ -102,6 +102,9 @@ TEST(Launch, NamesWhatIsMissingOrNoNumber) {
     return error_text(ErrorCode::kUsage, [&] { launch_of(set); });
   };
   EXPECT_EQ(refusal({{"WORLD_SIZE", "2"}}), "RANK is not set, though WORLD_SIZE is");
+  EXPECT_EQ(refusal({{"RANK", "1"}, {"MASTER_ADDR", "a"}}),
+            "WORLD_SIZE is not set, though RANK is");
+  EXPECT_FALSE(launch_of({{"RANK", "1"}})) << "a variable of somebody else, as it seems";
   EXPECT_EQ(refusal({{"WORLD_SIZE", "two"}}),
             "WORLD_SIZE: expected a number from 1 to 1048576, not 'two'");
   EXPECT_EQ(refusal({{"WORLD_SIZE", "2"}, {"RANK", "2"}}),
