@@ -45,9 +45,11 @@ std::optional<std::string> advice_to_raise(const char* key, int count, const Run
 }
 
 std::string advice_on_update(const RunShape& shape, const CoreUse& use) {
+  const std::string less =
+      shape.faster_updates + " or make the network smaller, if learning allows it";
+  if (shape.on_gpu()) return less;
   if (!shape.fused()) return "use policy=fused if the network allows it";
-  return advice_to_raise("threads", shape.threads, shape, use)
-      .value_or(shape.faster_updates + " or make the network smaller, if learning allows it");
+  return advice_to_raise("threads", shape.threads, shape, use).value_or(less);
 }
 
 std::string advice_on_steps(const RunShape& shape, const CoreUse& use) {
@@ -141,8 +143,9 @@ std::string bottleneck(const Timing& timing, const RunShape& shape, const CoreUs
       {timing.step_s, "stepping environments", advice_on_steps(shape, use)},
       {timing.stage_s, "the common stage of the environments", advice_on_stage(shape, use)},
       {timing.infer_s, "acting",
-       shape.fused() ? "use more envs per step (num_envs), up to some hundreds"
-                     : "use policy=fused if the network allows it, or raise num_envs"},
+       shape.fused() || shape.on_gpu()
+           ? "use more envs per step (num_envs), up to some hundreds"
+           : "use policy=fused if the network allows it, or raise num_envs"},
       {timing.wait_s, "waiting for other threads or workers",
        shape.backend == "processes" ? "give workers slower environments or use backend=threads"
        : shape.backend == "actors"  ? "use more actors, or raise async.ring"

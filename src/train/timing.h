@@ -44,6 +44,7 @@ struct RunShape {
   bool foreign = false;         // its envs are in workers of another program
 
   bool fused() const { return policy.kind == "fused"; }
+  bool on_gpu() const { return policy.memory == Memory::kCuda; }
 };
 
 // Who used the cores while a run trained, in CPU seconds.

@@ -261,6 +261,11 @@ TEST(Timing, NamesTheBottleneck) {
   EXPECT_EQ(bottleneck(timing, shape),
             "90 % of the time is gradient descent: to go faster, raise threads from 1 towards the "
             "4 cores.");
+  shape.policy = {.kind = "torch", .name = "torch", .memory = Memory::kCuda};
+  EXPECT_EQ(bottleneck(timing, shape),
+            "90 % of the time is gradient descent: to go faster, lower ppo.epochs or make the "
+            "network smaller, if learning allows it.")
+      << "neither threads nor kernels for CPUs help a GPU";
   timing = {.step_s = 1, .infer_s = 1, .wait_s = 1, .advantage_s = 1, .update_s = 1};
   EXPECT_EQ(bottleneck(timing, shape), "No single part takes more than a third of the time.");
 }
