@@ -199,15 +199,17 @@ TEST(Play, EnvsThatChangeHandsMakeTheSameSteps) {
     options.backend = Backend::kThreads;
     options.threads = 2;
     std::atomic<int> halved{0};
-    const Seen got = seen(env, overrides, options, [&](RandomRun& run, const auto& keep) {
-      run.play(kSteps, [&](int step, Span envs) {
-        keep(step, envs);
-        if (envs.begin == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        if (envs.size() < kEnvs / 2) ++halved;
+    for (int attempt = 0; halved == 0 && attempt < 20; ++attempt) {  // the other core may be taken
+      const Seen got = seen(env, overrides, options, [&](RandomRun& run, const auto& keep) {
+        run.play(kSteps, [&](int step, Span envs) {
+          keep(step, envs);
+          if (envs.begin == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+          if (envs.size() < kEnvs / 2) ++halved;
+        });
       });
-    });
+      expect_same(got, expected);
+    }
     EXPECT_GT(halved.load(), 0);
-    expect_same(got, expected);
   }
 }
 
