@@ -1,8 +1,13 @@
 # Kernels: the same code compiled for several CPUs; the program picks one when it runs.
 
-# Those for the CPUs of an architecture lie in folders of its name; all but these are left out.
+# Those for the CPUs of an architecture lie in folders of its name; all but these are left out. x86
+# computes to ARM's bits as well (nn/simd/neon.h).
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  set(FLOTILLA_FOREIGN arm)
+  set(FLOTILLA_FOREIGN none)
+  set(FLOTILLA_NEON -mfma)
+  if(FLOTILLA_SANITIZE) # with checks it would take minutes
+    set(FLOTILLA_FOREIGN arm)
+  endif()
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   set(FLOTILLA_FOREIGN x86)
 else()
@@ -27,8 +32,9 @@ function(flotilla_kernels folder)
   else()
     list(APPEND flags -Wno-unneeded-internal-declaration) # not all kernels use all of their body
   endif()
-  set_source_files_properties(${here}/kernel_portable.cpp ${here}/arm/kernel_neon.cpp
-                              PROPERTIES COMPILE_OPTIONS "${flags}")
+  set_source_files_properties(${here}/kernel_portable.cpp PROPERTIES COMPILE_OPTIONS "${flags}")
+  set_source_files_properties(${here}/arm/kernel_neon.cpp PROPERTIES COMPILE_OPTIONS
+                                                          "${flags};${FLOTILLA_NEON}")
   set_source_files_properties(${here}/x86/kernel_avx2.cpp PROPERTIES COMPILE_OPTIONS
                                                           "${flags};-mavx2;-mfma")
   set(avx512_flags ${flags} ${FLOTILLA_AVX512})

@@ -1525,7 +1525,7 @@ class BenchPpo(CliTest):
         flags = Path("/proc/cpuinfo").read_text()
         refusal = "flotilla: FLOTILLA_KERNEL: this CPU cannot run {}\n".format
         for kernel, wants in (("portable", ""), ("avx2", " avx2 "), ("avx512", " avx512vl "),
-                              ("neon", " asimd ")):
+                              ("neon", " fma " if " fma " in flags else " asimd ")):
             with self.subTest(kernel=kernel):
                 if wants not in flags:
                     refused = self.run_cli("bench", "ppo", "cartpole",

@@ -124,7 +124,7 @@ struct Kernels {
 };
 
 extern const Kernels kAvx512, kAvx2;  // x86
-extern const Kernels kNeon;           // ARM with 64 bits
+extern const Kernels kNeon;           // ARM with 64 bits, and x86 with FMA to the same bits
 extern const Kernels kPortable;       // every CPU
 // With factors of bfloat16 in the hidden layers: tiles of AMX, or the others with rounding.
 extern const Kernels kAmxBf16, kAvx512Bf16, kAvx2Bf16, kNeonBf16, kPortableBf16;

@@ -16,9 +16,13 @@
 namespace flotilla::fused {
 
 std::span<const Kernels* const> compiled_kernels(Precision precision) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(FLOTILLA_SANITIZED)
   static constexpr std::array kFp32 = {&kAvx512, &kAvx2, &kPortable};
   static constexpr std::array kBf16 = {&kAmxBf16, &kAvx512Bf16, &kAvx2Bf16, &kPortableBf16};
+#elif defined(__x86_64__)
+  static constexpr std::array kFp32 = {&kAvx512, &kAvx2, &kNeon, &kPortable};
+  static constexpr std::array kBf16 = {&kAmxBf16, &kAvx512Bf16, &kAvx2Bf16, &kNeonBf16,
+                                       &kPortableBf16};
 #elif defined(__aarch64__)
   static constexpr std::array kFp32 = {&kNeon, &kPortable};
   static constexpr std::array kBf16 = {&kNeonBf16, &kPortableBf16};
@@ -39,6 +43,7 @@ bool can_run([[maybe_unused]] const Kernels& kernels) {
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
   }
   if (name == "avx2") return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (name == "neon") return __builtin_cpu_supports("fma");
 #endif
   return true;  // every ARM of 64 bits has NEON
 }

@@ -11,7 +11,7 @@
 constexpr int kRegisterRows = 6, kBlockVectors = 4;
 #elif defined(__AVX2__)
 constexpr int kRegisterRows = 6, kBlockVectors = 2;
-#elif defined(FLOTILLA_NEON)
+#elif defined(__aarch64__) && defined(FLOTILLA_NEON)
 constexpr int kRegisterRows = 5, kBlockVectors = 4;
 #else
 constexpr int kRegisterRows = 4, kBlockVectors = 2;

@@ -43,7 +43,7 @@ FLOTILLA_INLINE V ones(const uint8_t* p) { return load_bytes(p) != 0 ? splat(1) 
 FLOTILLA_INLINE V fma(V a, V b, V c) {
 #if defined(__AVX512F__)
   return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-#elif defined(__FMA__)
+#elif defined(__AVX2__)
   return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #elif defined(FLOTILLA_NEON)
   return (V)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);

@@ -23,7 +23,9 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 TABLE = HERE / "table.json"
 MODEL = HERE.parents[2] / "assets" / "cage2" / "model.safetensors"
-KERNELS = {"aarch64": ["neon", "portable"], "x86_64": ["amx", "avx512", "avx2", "portable"]}
+# Rows of the table by the machines that can compute them; x86 with FMA computes to the bits of NEON as well.
+ROWS = {"aarch64": ["aarch64 neon", "aarch64 portable"],
+        "x86_64": ["x86_64 amx", "x86_64 avx512", "x86_64 avx2", "x86_64 portable", "aarch64 neon"]}
 
 # Environments with their default settings, and with some that take other ways through the code.
 ENVS = ["cartpole", "pendulum", "corners", "regions", "maze", "catch", "faulty", "cage2", "dvrp", "cage2 version=legacy red=mix",
@@ -139,6 +141,14 @@ def torch_rows(program):
     return rows
 
 
+def program_of(binary, key, scratch):
+    """With the kernel that a key of the table names."""
+    kernel = key.split()[1]
+    program = Program(binary, kernel, pathlib.Path(scratch) / kernel)
+    program.scratch.mkdir()
+    return program
+
+
 def can_run(program):
     done = program.run(["bench", "ppo", "cartpole", "--num-envs", "1", "--seconds", "0.01", "--json"])
     if done.returncode != 0 and "cannot run" not in done.stderr:
@@ -164,13 +174,14 @@ def record(binary):
     if not (HERE / "runs").exists():
         make_runs(binary)
     with tempfile.TemporaryDirectory() as scratch:
-        for kernel in KERNELS[platform.machine()]:
-            program = Program(binary, kernel, pathlib.Path(scratch) / kernel)
-            program.scratch.mkdir()
-            if not can_run(program):
-                print(f"{kernel}: this machine cannot run it")
+        for key in ROWS[platform.machine()]:
+            if not key.startswith(platform.machine()):
                 continue
-            table[f"{platform.machine()} {kernel}"] = {name: compute() for name, compute in fused_rows(program)}
+            program = program_of(binary, key, scratch)
+            if not can_run(program):
+                print(f"{program.kernel}: this machine cannot run it")
+                continue
+            table[key] = {name: compute() for name, compute in fused_rows(program)}
         try:
             table.update(torch_rows(Program(binary, "", pathlib.Path(scratch))))
         except RuntimeError as error:
@@ -190,10 +201,8 @@ def check(binary, table):
             differing.append(f"{key}: {name}: expected {expected}, got {found}")
 
     with tempfile.TemporaryDirectory() as scratch:
-        for kernel in KERNELS.get(platform.machine(), []):
-            key = f"{platform.machine()} {kernel}"
-            program = Program(binary, kernel, pathlib.Path(scratch) / kernel)
-            program.scratch.mkdir()
+        for key in ROWS.get(platform.machine(), []):
+            program = program_of(binary, key, scratch)
             if key not in table or not can_run(program):
                 skipped.append(key)
                 continue

@@ -65,7 +65,7 @@ struct OracleKernels {
 
 // kOracleAmx multiplies numbers of 8 significant bits (bfloat16), where the others take 24.
 extern const OracleKernels kOracleAmx, kOracleAvx512, kOracleAvx2;  // x86
-extern const OracleKernels kOracleNeon;                             // ARM with 64 bits
+extern const OracleKernels kOracleNeon;                             // as fused::kNeon
 extern const OracleKernels kOraclePortable;                         // every CPU
 
 }  // namespace flotilla::dvrp

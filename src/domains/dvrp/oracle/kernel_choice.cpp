@@ -17,8 +17,11 @@ bool same_name(const OracleKernels& kernels, const fused::Kernels& others) {
 }  // namespace
 
 std::span<const OracleKernels* const> compiled_oracle_kernels() {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(FLOTILLA_SANITIZED)
   static constexpr std::array kAll = {&kOracleAmx, &kOracleAvx512, &kOracleAvx2, &kOraclePortable};
+#elif defined(__x86_64__)
+  static constexpr std::array kAll = {&kOracleAmx, &kOracleAvx512, &kOracleAvx2, &kOracleNeon,
+                                      &kOraclePortable};
 #elif defined(__aarch64__)
   static constexpr std::array kAll = {&kOracleNeon, &kOraclePortable};
 #else

@@ -1,4 +1,4 @@
-#include <arm_neon.h>
+#include "flotilla/nn/simd/neon.h"
 
 #include "flotilla/nn/fused/kernel.h"
 
