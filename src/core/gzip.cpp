@@ -10,9 +10,6 @@
 namespace flotilla {
 namespace {
 
-// A small file can hold a huge text.
-constexpr size_t kLargestTable = size_t{1} << 28u;
-
 constexpr int kGzip = 15 + 16;  // the largest window, with gzip's header around
 
 [[noreturn]] void damaged(const std::string& path, const char* how) {
@@ -78,7 +75,7 @@ std::string gzipped(std::string_view text) {
 }
 
 CsvTable read_csv_or_gzip(const std::string& path) {
-  return path.ends_with(".gz") ? read_csv(read_gzipped(path, kLargestTable), path)
+  return path.ends_with(".gz") ? read_csv(read_gzipped(path, CsvLimits::kBytes), path)
                                : read_csv_file(path);
 }
 

@@ -17,7 +17,7 @@ std::string gunzipped(std::string_view bytes, const std::string& path, size_t li
 // Determinism: the same text gives the same bytes, with the same zlib.
 std::string gzipped(std::string_view text);
 
-// A table of a file whose name ends with .gz, or of any other.
+// A table of a file whose name ends with .gz, or of any other; as large when it is unpacked.
 CsvTable read_csv_or_gzip(const std::string& path);
 
 }  // namespace flotilla

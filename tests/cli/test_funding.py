@@ -52,7 +52,10 @@ class Funding(unittest.TestCase):
         self.assertEqual((made["days"], made["symbols"]), (3, 4))
         found = self.json("funding", "inspect", "market")
         self.assertEqual({key: found[key] for key in made}, made)
-        self.assertEqual((found["unpaid"], found["filled_prices"], found["late_payments"]), (0, 0, 0))
+        for doubt in ("unpaid", "filled_prices", "missing_numbers", "odd_prices", "odd_aprs", "late_payments",
+                      "unscheduled_payments"):
+            self.assertEqual(found[doubt], 0, doubt)
+        self.assertEqual(found["partial_symbols"], [])
         self.assertGreater(found["payments"], 4 * 2 * 9 - 1)
         self.assertIn("nothing looks wrong", self.call("funding", "inspect", "market").stdout)
         self.assertIn("is there already", self.refused(2, *data, "market"))

@@ -159,8 +159,7 @@ LegQuotes Funding::quotes_at(int32_t now, int symbol, int direction) const {
   if (rules_.fixed) return quotes;
   // The era took the 0 between two payments of the price history for a rate.
   for (int leg = 0; leg < kLegs; ++leg) {
-    const int hours = market.at(time, symbol).hours[venue_of(direction, leg)];
-    if (!is_payment(time * kStepSeconds, hours)) quotes.rate[leg] = 0;
+    if (!is_payment(time * kStepSeconds, quotes.hours[leg])) quotes.rate[leg] = 0;
   }
   return quotes;
 }
@@ -223,16 +222,11 @@ void Funding::act(State& s, int action) const {
 }
 
 Entry Funding::entry_at(int32_t now, uint16_t symbol, uint8_t direction) const {
-  const Cell& cell = tables().market.at(price_time(now), symbol);
   Entry entry{};
   entry.quotes = quotes_at(now, symbol, direction);
   entry.now = now;
   entry.symbol = symbol;
   entry.direction = direction;
-  for (int leg = 0; leg < kLegs; ++leg) {
-    entry.hours[leg] = cell.hours[venue_of(direction, leg)];
-    entry.next[leg] = payment_from(now, entry.hours[leg]);
-  }
   return entry;
 }
 

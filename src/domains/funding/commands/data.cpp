@@ -87,7 +87,15 @@ void print_doubts(const funding::FileNotes& notes, const funding::MarketFacts& f
   };
   add(notes.filled_prices, "times without a price: the one before was taken");
   add(notes.unpaid, "moments of payment with a rate of 0, taken as none");
+  add(notes.missing, "numbers of rows that are empty or not finite, shown as 0 or as 100");
+  add(notes.odd_prices, "rows whose entry price is more than 1 % off the price file");
+  add(notes.odd_aprs, "rows whose APR are not 1095 times their profits of 8 hours");
   add(notes.late, "next payments that are not after their row");
+  add(notes.unscheduled, "next payments that are not the next multiple of their interval");
+  if (!notes.partial.empty()) {
+    text += fmt::format("  {} with prices for some of the days only: {}\n",
+                        counted(notes.partial.size(), "symbol"), fmt::join(notes.partial, ", "));
+  }
   display(text.empty() ? "\nnothing looks wrong\n" : "\nto be looked at:\n" + text);
 }
 
@@ -106,7 +114,12 @@ void inspect(const std::string& directory, bool json) {
   line["payments"] = notes.payments;
   line["unpaid"] = notes.unpaid;
   line["filled_prices"] = notes.filled_prices;
+  line["missing_numbers"] = notes.missing;
+  line["odd_prices"] = notes.odd_prices;
+  line["odd_aprs"] = notes.odd_aprs;
   line["late_payments"] = notes.late;
+  line["unscheduled_payments"] = notes.unscheduled;
+  line["partial_symbols"] = notes.partial;
   line["spread_in_percent"] = looks_like_percent(facts);
   display_data(line.dump() + "\n");
 }

@@ -1,7 +1,6 @@
 #include "flotilla/domains/funding/market/board.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace flotilla::funding {
 namespace {
@@ -33,20 +32,11 @@ void add_candidates(const Cell& cell, int symbol, bool both, std::vector<Candida
   all.insert(all.end(), found, found + count);
 }
 
-// Numbers that are none are 0, endless ones are large.
-Features finite(Features row) {
-  for (float& number : row) {
-    if (std::isnan(number)) number = 0;
-    if (std::isinf(number)) number = number > 0 ? 100.0F : -100.0F;
-  }
-  return row;
-}
-
 }  // namespace
 
 Row row_of(const Market& market, const Scaler& scaler, int time, int symbol, int direction) {
   const Cell& cell = market.at(time, symbol);
-  return {.features = scaler.scaled(finite(features_of(cell.signals, direction))),
+  return {.features = scaler.scaled(features_of(cell.signals, direction)),
           .apr = apr_of_row(cell, direction),
           .symbol = static_cast<uint16_t>(symbol),
           .direction = static_cast<uint8_t>(direction)};

@@ -17,17 +17,23 @@ struct FileNotes {
   int64_t filled_prices = 0;  // times without a price that kept the last one
   int64_t payments = 0;       // rates that were paid
   int64_t unpaid = 0;         // moments of payment with 0: not paid, or paid at rate 0
-  int64_t late = 0;           // rows whose next payment is not after them
+  int64_t missing = 0;        // numbers of rows that are empty or not finite; policies see 0 or 100
+  int64_t odd_prices = 0;     // rows whose entry price is not that of the price file
+  int64_t odd_aprs = 0;       // rows whose percent of a year are not those of 8 hours
+  int64_t late = 0;           // next payments that are not after their row
+  int64_t unscheduled = 0;  // next payments that are, but not at the next multiple of the interval
+  std::vector<std::string> partial;  // symbols that have prices for some of the days only
 };
 
-// Begins at the first midnight that the prices have. Rates hold until the next one is known. Throws
-// Error(kData) that names file, line and column: columns that are missing, times out of order, off
-// the grid or too far apart, prices that are no positive numbers, unknown venues, symbols without
-// prices.
+// From the first midnight that any symbol has prices of to the last price of any. Before its first
+// price and after its last a symbol is not listed, its price stands still, and nothing is paid.
+// Rates hold until the next one is known. Throws Error(kData) that names file, line and column:
+// columns that are missing, prices out of order, off the grid or too far apart, prices that are no
+// positive numbers, unknown venues, symbols without prices, rows at times without.
 Market read_market(const std::string& directory, FileNotes* notes = nullptr);
 
 enum class Packing : uint8_t { kPlain, kGzipped };
-// Refuses a directory that holds a market: Error(kUsage).
+// Refuses a directory that holds a market, and tables too large to be read: Error(kUsage).
 void write_market(const Market& market, const std::string& directory, Packing packing);
 
 }  // namespace flotilla::funding

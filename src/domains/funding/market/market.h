@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct Quote {
   double price[kVenues];
   double rate[kVenues];  // indicative; at the moment of a payment, what is paid
 };
+constexpr double kNoRate = std::numeric_limits<double>::quiet_NaN();  // while a market is read
 
 // What the scanner says of both directions of a symbol.
 struct Signals {
@@ -61,18 +63,26 @@ constexpr float kListedProfit = 0.1F;  // percent per 8 h by any horizon: a row 
 struct Cell {
   Quote quote;
   Signals signals;
-  uint8_t hours[kVenues];       // between payments, which are aligned to midnight
+  uint8_t hours[kVenues];       // between payments
   uint8_t listed[kDirections];  // the scanner has a row
 };
 
-inline LegQuotes quotes_of(const Quote& quote, int direction) {
+inline LegQuotes quotes_of(const Cell& cell, int direction) {
   LegQuotes legs{};
   for (int leg = 0; leg < kLegs; ++leg) {
-    legs.price[leg] = quote.price[venue_of(direction, leg)];
-    legs.rate[leg] = quote.rate[venue_of(direction, leg)];
+    const int venue = venue_of(direction, leg);
+    legs.price[leg] = cell.quote.price[venue];
+    legs.rate[leg] = cell.quote.rate[venue];
+    legs.hours[leg] = cell.hours[venue];
   }
   return legs;
 }
+
+// Times of the market, from one to before the other.
+struct Times {
+  int begin = 0, end = 0;
+  int size() const { return end - begin; }
+};
 
 class Market {
  public:
@@ -95,7 +105,7 @@ class Market {
   void set_column(int symbol, std::span<const Cell> cells);
 
   LegQuotes quotes(int time, int symbol, int direction) const {
-    return quotes_of(at(time, symbol).quote, direction);
+    return quotes_of(at(time, symbol), direction);
   }
 
  private:
@@ -108,13 +118,7 @@ class Market {
   LargeTable<Cell> cells_;
 };
 
-// Of the first payment at or after a moment, both in seconds of the market.
-constexpr int32_t payment_from(int32_t now, int hours) {
-  const int32_t interval = hours * kHour;
-  return (now + interval - 1) / interval * interval;
-}
-constexpr bool is_payment(int32_t now, int hours) { return now % (hours * kHour) == 0; }
-
+// Numbers that are none are 0, endless ones are 100 or -100.
 Features features_of(const Signals& signals, int direction);
 
 // Computes the signals of a symbol, and which of its directions are listed, from its prices, rates

@@ -26,12 +26,6 @@ std::string to_text(const Scaler& scaler);
 // Throws Error(kUsage) that says what was expected.
 Scaler scaler_of(const std::string& text);
 
-// Times of the market, from one to before the other.
-struct Times {
-  int begin = 0, end = 0;
-  int size() const { return end - begin; }
-};
-
 // Of all listed rows of these times. A feature that never varies keeps its unit.
 Scaler fit_scaler(const Market& market, Times times);
 

@@ -67,7 +67,7 @@ void add_spreads(std::span<Cell> column, int direction) {
   std::vector<double> spread;
   spread.reserve(column.size());
   for (const Cell& cell : column) {
-    const LegQuotes quotes = quotes_of(cell.quote, direction);
+    const LegQuotes quotes = quotes_of(cell, direction);
     spread.push_back(quotes.price[kShort] / quotes.price[kLong] - 1);
   }
   Rolling recent(kSamples), day(kStepsPerDay), days(3 * kStepsPerDay);
@@ -79,6 +79,11 @@ void add_spreads(std::span<Cell> column, int direction) {
     signals.spread24h[direction] = static_cast<float>(100 * day.mean());
     signals.spread3d[direction] = static_cast<float>(100 * days.mean());
   }
+}
+
+float finite(float number) {
+  if (std::isnan(number)) return 0;
+  return std::isinf(number) ? std::copysign(100.0F, number) : number;
 }
 
 void list(Cell& cell) {
@@ -102,6 +107,7 @@ Features features_of(const Signals& s, int direction) {
   row[8] = s.spread3d[direction];
   row[9] = s.volatility30[direction];
   row[10] = row[0] - row[1];
+  for (float& number : row) number = finite(number);
   return row;
 }
 

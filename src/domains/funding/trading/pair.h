@@ -31,7 +31,15 @@ constexpr Rules kFixed = {.fixed = true, .fee = 0.00055};
 struct LegQuotes {
   double price[kLegs];
   double rate[kLegs];  // of funding, a part of the notional at each payment; longs pay it to shorts
+  uint8_t hours[kLegs];  // between payments, which are aligned to midnight
 };
+
+// Of the first payment at or after a moment, both in seconds of the market.
+constexpr int32_t payment_from(int32_t now, int hours) {
+  const int32_t interval = hours * kHour;
+  return (now + interval - 1) / interval * interval;
+}
+constexpr bool is_payment(int32_t now, int hours) { return now % (hours * kHour) == 0; }
 
 struct Pair {
   double size;  // S: USD per side at entry
@@ -107,6 +115,15 @@ inline void pay_funding(Pair& p, int32_t now) {
   }
 }
 
+// What fell due by now was due by the schedule of before; the era keeps that of the entry.
+inline void follow_schedule(Pair& p, const LegQuotes& quotes, int32_t now) {
+  for (int leg = 0; leg < kLegs; ++leg) {
+    if (p.hours[leg] == quotes.hours[leg]) continue;
+    p.hours[leg] = quotes.hours[leg];
+    p.next[leg] = payment_from(now + 1, p.hours[leg]);
+  }
+}
+
 // Brings a pair to this moment.
 inline void mark(Pair& p, const LegQuotes& quotes, int32_t now, const Rules& rules) {
   for (int leg = 0; leg < kLegs; ++leg) {
@@ -114,6 +131,7 @@ inline void mark(Pair& p, const LegQuotes& quotes, int32_t now, const Rules& rul
     p.rate[leg] = quotes.rate[leg];
   }
   pay_funding(p, now);
+  if (rules.fixed) follow_schedule(p, quotes, now);
   p.value = unrealised(p, rules);
 }
 
@@ -123,8 +141,6 @@ struct Entry {
   LegQuotes quotes;
   float apr;
   int32_t now;
-  int32_t next[kLegs];  // payments; those that are due already are not earned
-  uint8_t hours[kLegs];
   uint16_t symbol;
   uint8_t direction;
 };
@@ -146,9 +162,8 @@ inline Pair open_pair(const Entry& e, const Rules& rules) {
     p.quantity[leg] = e.size / (rules.fixed ? mean : price);
     p.liquidation[leg] = price * (1 + move / e.leverage);
     p.rate[leg] = e.quotes.rate[leg];
-    p.hours[leg] = e.hours[leg];
-    p.next[leg] = e.next[leg];
-    while (p.next[leg] <= e.now) p.next[leg] += p.hours[leg] * kHour;
+    p.hours[leg] = e.quotes.hours[leg];
+    p.next[leg] = payment_from(e.now + 1, p.hours[leg]);  // one at this moment is not earned
   }
   // The era sees the fee of the entry with the first change of value.
   p.value = rules.fixed ? unrealised(p, rules) : 0;

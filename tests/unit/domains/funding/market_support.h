@@ -1,12 +1,30 @@
 // A small market for tests, and environments on it.
 #pragma once
 
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "flotilla/core/file.h"
 #include "flotilla/domains/funding/funding_env.h"
 
 namespace flotilla::funding {
+
+// A directory for a market, as long as the object lives.
+class Scratch {
+ public:
+  Scratch() : path_(temporary_path("funding")) { EXPECT_NE(mkdtemp(path_.data()), nullptr); }
+  ~Scratch() { std::filesystem::remove_all(path_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 // Coins are few, so that the ten rows are not always full.
 inline std::vector<std::string> small_market() {

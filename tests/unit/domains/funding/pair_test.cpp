@@ -10,16 +10,19 @@ namespace {
 
 constexpr TradingConfig kUsual = {2, 0.8, 2, -0.02, 0.15};
 
-// 1000 USD a side at leverage 2: long at 100, short at 100.5; the long leg is paid every hour, the
-// short one every 8 hours, next in an hour and in eight.
+// The long leg is paid every hour, the short one every 8 hours.
+LegQuotes quotes_at(double long_price, double short_price, double long_rate = 0,
+                    double short_rate = 0) {
+  return {.price = {long_price, short_price}, .rate = {long_rate, short_rate}, .hours = {1, 8}};
+}
+
+// 1000 USD a side at leverage 2: long at 100, short at 100.5; payments are in an hour and in eight.
 Entry example() {
   return {.size = 1000,
           .leverage = 2,
-          .quotes = {.price = {100, 100.5}, .rate = {-0.001, -0.0004}},
+          .quotes = quotes_at(100, 100.5, -0.001, -0.0004),
           .apr = 832.2F,
           .now = 0,
-          .next = {0, 0},
-          .hours = {1, 8},
           .symbol = 3,
           .direction = 1};
 }
@@ -27,7 +30,7 @@ Entry example() {
 // An hour later both prices are 101, and the long leg was paid once.
 Pair example_after_an_hour(const Rules& rules) {
   Pair pair = open_pair(example(), rules);
-  mark(pair, {.price = {101, 101}, .rate = {-0.001, -0.0004}}, kHour, rules);
+  mark(pair, quotes_at(101, 101, -0.001, -0.0004), kHour, rules);
   return pair;
 }
 
@@ -70,7 +73,7 @@ TEST(Pair, IsWorthWhatClosingItLeavesByTheFixedRules) {
 TEST(Pair, OfTheFixedRulesIsNeutralWhenBothPricesMove) {
   const auto price_profit_at = [](const Rules& rules, double factor) {
     Pair pair = open_pair(example(), rules);
-    mark(pair, {.price = {100 + factor, 100.5 + factor}, .rate = {0, 0}}, 1, rules);
+    mark(pair, quotes_at(100 + factor, 100.5 + factor), 1, rules);
     return price_profit(pair);
   };
   EXPECT_NEAR(price_profit_at(kFixed, 30), 0, 1e-9);
@@ -90,7 +93,6 @@ TEST(Funding, OfTheMomentOfEntryIsNotEarned) {
   for (const Rules& rules : {kEra, kFixed}) {
     Entry entry = example();
     entry.now = 8 * kHour;
-    entry.next[kLong] = entry.next[kShort] = 8 * kHour;
     Pair pair = open_pair(entry, rules);
     EXPECT_EQ(pair.next[kLong], 9 * kHour);
     EXPECT_EQ(pair.next[kShort], 16 * kHour);
@@ -111,10 +113,31 @@ TEST(Funding, IsPaidAsOftenAsItFellDueInAGap) {
   EXPECT_NEAR(pair.funding[kShort], 3 * -0.4, 1e-12) << "and not twice";
 }
 
+// At noon the long venue goes from every hour to every 8, the short one the other way round.
+TEST(Funding, FollowsAVenueThatChangesItsInterval) {
+  const auto held_until = [](int hour, const Rules& rules) {
+    Pair pair = open_pair(example(), rules);
+    for (int32_t now = 0; now <= hour * kHour; now += kHour / 12) {
+      LegQuotes quotes = example().quotes;
+      if (now >= 12 * kHour) std::swap(quotes.hours[kLong], quotes.hours[kShort]);
+      mark(pair, quotes, now, rules);
+    }
+    return pair;
+  };
+  const double q = 1000 / 100.25;
+  EXPECT_NEAR(held_until(12, kFixed).funding[kLong], 12 * q * 100 * 0.001, 1e-9);
+  EXPECT_NEAR(held_until(23, kFixed).funding[kLong], 13 * q * 100 * 0.001, 1e-9) << "and at 16";
+  EXPECT_NEAR(held_until(23, kFixed).funding[kShort], 12 * q * 100.5 * -0.0004, 1e-9)
+      << "at 8, and from 13 to 23";
+  EXPECT_NEAR(percent_of_8h(held_until(12, kFixed).rate, held_until(12, kFixed).hours),
+              100 * (0.001 - 8 * 0.0004), 1e-9);
+  EXPECT_NEAR(held_until(23, kEra).funding[kLong], 23, 1e-9) << "the era did not look";
+}
+
 TEST(Liquidation, ClosesByTheFixedRulesAndOnlyWorriesByThoseOfTheEra) {
   const auto at = [](const Rules& rules, double price) {
     Pair pair = open_pair(example(), rules);
-    mark(pair, {.price = {price, 101}, .rate = {0, 0}}, 1, rules);
+    mark(pair, quotes_at(price, 101), 1, rules);
     return pair;
   };
   EXPECT_FALSE(is_liquidated(at(kFixed, 55.01), kFixed));
@@ -162,7 +185,7 @@ TEST(Portfolio, MovesResultsToTheCapitalAndKeepsTheOrder) {
     entry.symbol = symbol;
     book.pairs[book.count++] = open_pair(entry, kFixed);
   }
-  mark(book.pairs[1], {.price = {101, 101}, .rate = {-0.001, -0.0004}}, kHour, kFixed);
+  mark(book.pairs[1], quotes_at(101, 101, -0.001, -0.0004), kHour, kFixed);
   close_pair(book, 1, kFixed);
   EXPECT_NEAR(book.capital, 10'003.776808, 1e-6);
   EXPECT_NEAR(book.funding + book.price_profit - book.fees, 3.776808, 1e-6);
@@ -181,7 +204,7 @@ TEST(Portfolio, ClosesWhatHasLostTooMuch) {
   // A loss of 40 USD is 2 % of both sides.
   const auto at_loss = [&book](double usd) {
     const double moved = (usd - 2.2) / book.pairs[0].quantity[kLong];
-    mark(book.pairs[0], {.price = {100 - moved, 100.5}, .rate = {0, 0}}, 1, kFixed);
+    mark(book.pairs[0], quotes_at(100 - moved, 100.5), 1, kFixed);
     close_breached(book, kUsual, kFixed);
     return book.count;
   };
@@ -195,7 +218,7 @@ TEST(Portfolio, ClosesWhatHasLostTooMuch) {
 TEST(Drawdown, CountsLossesOfOpenPairsByTheFixedRules) {
   for (const Rules& rules : {kFixed, kEra}) {
     Portfolio book = with_pair(1000);
-    mark(book.pairs[0], {.price = {90, 100.5}, .rate = {0, 0}}, 1, rules);
+    mark(book.pairs[0], quotes_at(90, 100.5), 1, rules);
     settle(book, rules);
     if (rules.fixed) {
       EXPECT_NEAR(book.max_drawdown, 100 * (10'000 - book.equity) / 10'000, 1e-9);

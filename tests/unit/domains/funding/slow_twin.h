@@ -170,7 +170,18 @@ class SlowTwin {
       t.funding_s += (fixed_ ? t.S / mean * t.e_s : t.S) * t.r_s;
       t.next_s += 3600L * t.h_s;
     }
+    if (fixed_) {
+      change_interval(t.symbol, long_venue, t.h_l, t.next_l);
+      change_interval(t.symbol, short_venue, t.h_s, t.next_s);
+    }
     t.U = price_pnl(t) + t.funding_l + t.funding_s - 2 * t.S * fee_ - (fixed_ ? exit_fee(t) : 0);
+  }
+
+  void change_interval(int symbol, int venue, int& hours, long& next) const {
+    const int newest = market_.at(nearest(), symbol).hours[venue];
+    if (newest == hours) return;
+    hours = newest;
+    for (next = 0; next <= now_;) next += 3600L * hours;
   }
 
   double price_pnl(const Trade& t) const { return long_pnl(t) + short_pnl(t); }

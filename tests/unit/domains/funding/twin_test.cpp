@@ -1,6 +1,7 @@
 // The environment against its slow twin: rewards, observations and masks of random episodes.
 #include <gtest/gtest.h>
 
+#include "flotilla/domains/funding/market/files.h"
 #include "market_support.h"
 #include "slow_twin.h"
 
@@ -52,6 +53,30 @@ TEST(FundingTwin, AgreesByTheRulesOfTheEra) {
     SCOPED_TRACE(seed);
     play_twins({"preset=random", "rules=era"}, seed, trades);
     play_twins({"max_positions=5", "market.symbols=25", "rules=era"}, seed, trades);
+  }
+  EXPECT_GT(trades, 100);
+}
+
+// Half of the way through, every coin is paid at other times on one venue or on both.
+TEST(FundingTwin, AgreesWhereVenuesChangeTheirIntervals) {
+  Market market = make_market({.days = 4, .symbols = 14, .seed = 3});
+  for (int t = market.times() / 2 + 7; t < market.times(); ++t) {
+    for (int symbol = 0; symbol < market.symbols(); ++symbol) {
+      Cell& cell = market.at(t, symbol);
+      cell.hours[symbol % 2] = cell.hours[symbol % 2] == 8 ? 1 : 8;
+      if (symbol % 3 == 0) cell.hours[1 - symbol % 2] = 2;
+    }
+  }
+  const Scratch folder;
+  write_market(market, folder.path(), Packing::kPlain);
+  int trades = 0;
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    SCOPED_TRACE(seed);
+    for (const char* rules : {"rules=fixed", "rules=era"}) {
+      play_twins({"data=" + folder.path(), "split.train=1", "split.validation=0",
+                  "split.embargo_days=0", "episode_days=2.5", "max_positions=5", rules},
+                 seed, trades);
+    }
   }
   EXPECT_GT(trades, 100);
 }
