@@ -63,8 +63,8 @@ class LocalVecEnv final : public SlotVecEnv {
 
   Job jobs_[kMaxGroups];
   Waiting waiting_;
-  Hands hands_ = Hands::kCores;  // of what begins next
-  int until_measured_ = 0;       // steps
+  Hands hands_ = Hands::kAll;  // of what begins next; all until waiting was measured
+  int until_measured_ = 0;     // steps
   EpisodeObserver observer_;
   std::unique_ptr<Watchdog> watchdog_;
   StageTime stage_time_;

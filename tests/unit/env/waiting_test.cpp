@@ -95,6 +95,7 @@ int threads_alone(const std::vector<std::string>& overrides, int plays) {
 TEST(ThreadsBeyondCores, StepEnvsThatWait) {
   EXPECT_EQ(threads_together({"sleep_ms=2"}, 3), cpu_count() + 6);
   EXPECT_GT(threads_alone({"sleep_ms=2"}, 3), cpu_count());
+  EXPECT_GT(threads_alone({"sleep_ms=2"}, 1), cpu_count()) << "an evaluation plays once";
 }
 
 TEST(ThreadsBeyondCores, LeaveOtherEnvsAlone) {
