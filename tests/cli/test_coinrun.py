@@ -97,6 +97,9 @@ class CoinRun(unittest.TestCase):
         (self.dir / "episodes.jsonl").write_text(line.replace('"crc_rd":"', '"crc_rd":"z'))
         text = self.call("coinrun", "verify", ".", status=1).stdout
         self.assertRegex(text, r"facts, 1 mismatches\nthe first: .*episodes.jsonl, line 1, crc_rd: expected z")
+        (self.dir / "levels.jsonl").write_text("")
+        self.assertIn("levels.jsonl: expected a JSON object on each line, is empty",
+                      self.refused(4, "coinrun", "verify", "."))
 
     def test_show(self):
         self.assertEqual(self.call("coinrun", "show", "--level-seed", 4, "--mode", "hard", "--out", "a.png").stdout,
@@ -160,8 +163,10 @@ class CoinRun(unittest.TestCase):
         self.assertEqual(self.refused(4, *replay, self.actions("88\n8f\n", "bad")),
                          "bad: line 2: expected actions as hexadecimal digits from 0 to e, got 'f'")
         self.assertIn("none", self.refused(4, *replay, "none"))
-        for seed in (2**31, -1, -2**31 - 1, "x"):
+        for seed in (2**31, 2**31 - 1, -1, -2**31 - 1, "x"):
             self.assertIn("--level-seed", self.refused(2, *replay, good, "--level-seed", seed))
+            self.assertIn("--level-seed", self.refused(2, "coinrun", "show", "--level-seed", seed))
+        self.call(*replay, good, "--level-seed", 2**31 - 2)
         self.assertIn("--mode: medium not in {easy,hard}", self.refused(2, *replay, good, "--mode", "medium"))
         self.assertEqual(self.refused(2, "coinrun", "show", "--out", "level.bmp"),
                          "--out: expected a name that ends with .svg or .png, got 'level.bmp'")

@@ -38,7 +38,7 @@ struct LevelChoice {
 
 void add_level(Command& command, LevelChoice& level) {
   command.option("--level-seed", level.seed, "of the level (default 0)")
-      .range(int64_t{0}, int64_t{INT32_MAX});
+      .range(int64_t{0}, int64_t{coinrun::kLevelSeeds - 1});
   command.option("--mode", level.mode, "easy (default) or hard").choices({"easy", "hard"});
 }
 
@@ -208,7 +208,7 @@ void add_show(Command& coinrun, Program& program) {
                                     "directory of a run, or a policy file, that plays the level");
   command.option("--checkpoint", arguments->checkpoint, "last, best, or a step (default last)");
   command.option("--level-seed", arguments->level.seed, "of the level (default 0)")
-      .range(int64_t{0}, int64_t{INT32_MAX});
+      .range(int64_t{0}, int64_t{coinrun::kLevelSeeds - 1});
   command.option("--mode", arguments->mode, "easy or hard (default: as in training, or easy)")
       .choices({"easy", "hard"});
   command.option("--actions", arguments->actions, "file with the actions to play instead")

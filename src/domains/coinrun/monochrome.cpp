@@ -101,10 +101,11 @@ class PlainCanvas {
     return std::fabs(x - s_.x) < kFarthest && std::fabs(y - s_.y) < kFarthest;
   }
 
-  void fill(float x, float y, float half_width, float half_height, Rgb colour) {
-    if (!shows(x, y)) return;
-    const Interval columns = across(x - half_width, 2 * half_width, 0);
-    const Interval rows = down(y + half_height, 2 * half_height, 0);
+  void fill(const Thing& thing) {
+    if (!shows(thing.x, thing.y)) return;
+    const Rgb colour = colour_of(thing.kind, thing.theme);
+    const Interval columns = across(thing.x - thing.half_width, 2 * thing.half_width, 0);
+    const Interval rows = down(thing.y + thing.half_height, 2 * thing.half_height, 0);
     const int from = std::max(columns.from, 0), to = std::min(columns.to, kView);
     for (int row = std::max(rows.from, 0); row < std::min(rows.to, kView); ++row) {
       uint8_t* at = view_ + static_cast<size_t>(row) * kRowBytes + 3 * from;
@@ -195,32 +196,49 @@ int agent_kind(const State& s) {
   return pose == Pose::kWalking1 ? kWalkingAgent : kWalkingAgent + 1;
 }
 
-void draw_fixtures(const State& s, PlainCanvas& canvas) {
+// What the things are drawn on when only their list is wanted.
+struct ThingList {
+  bool shows(float, float) const { return true; }
+  void fill(const Thing& thing) { things.push_back(thing); }
+
+  std::vector<Thing> things;
+};
+
+template <class Canvas>
+void draw_fixtures(const State& s, Canvas& canvas) {
+  const int saw = kSaw + (second_saw(s) ? 1 : 0);
   for (size_t i = 0; i < s.level.fixture_count; ++i) {
     const Fixture& fixture = s.level.fixtures[i];
     const bool is_saw = fixture.kind == Fixture::Kind::kSaw;
-    const Rgb colour =
-        is_saw ? colour_of(kSaw + (second_saw(s) ? 1 : 0), 0) : colour_of(kCrate, fixture.look);
-    canvas.fill(fixture.x(), fixture.y(), kHalf, kHalf, colour);
+    canvas.fill(
+        {is_saw ? saw : kCrate, is_saw ? 0 : fixture.look, fixture.x(), fixture.y(), kHalf, kHalf});
   }
 }
 
-void draw_trails(const State& s, PlainCanvas& canvas) {
+template <class Canvas>
+void draw_trails(const State& s, Canvas& canvas) {
   for_trails(s, [&](int age, float x, const Enemy& enemy) {
     if (!canvas.shows(x, enemy.y())) return;
     const TrailSize& size = kTrailSizes[static_cast<size_t>(age)];
-    canvas.fill(x, trail_y(enemy.y(), age), size.half_width, size.half_height,
-                colour_of(kTrailMark, 0));
+    canvas.fill({kTrailMark, 0, x, trail_y(enemy.y(), age), size.half_width, size.half_height});
   });
 }
 
-void draw_movers(const State& s, PlainCanvas& canvas) {
-  canvas.fill(s.x, s.y, kHalf, kAgentHalfHeight, colour_of(agent_kind(s), s.level.agent_theme));
+template <class Canvas>
+void draw_movers(const State& s, Canvas& canvas) {
+  canvas.fill({agent_kind(s), s.level.agent_theme, s.x, s.y, kHalf, kAgentHalfHeight});
+  const int kind = kEnemy + (second_frame(s) ? 1 : 0);
   for (size_t i = 0; i < s.enemy_count; ++i) {
     const Enemy& enemy = s.enemies[i];
-    canvas.fill(enemy.x, enemy.y(), kHalf, kHalf,
-                colour_of(kEnemy + (second_frame(s) ? 1 : 0), enemy.look));
+    canvas.fill({kind, enemy.look, enemy.x, enemy.y(), kHalf, kHalf});
   }
+}
+
+template <class Canvas>
+void draw_things(const State& s, Canvas& canvas) {
+  draw_fixtures(s, canvas);
+  draw_trails(s, canvas);
+  draw_movers(s, canvas);
 }
 
 }  // namespace
@@ -228,9 +246,13 @@ void draw_movers(const State& s, PlainCanvas& canvas) {
 void draw_monochrome(const State& state, ViewSpan view) {
   PlainCanvas canvas(state, view);
   canvas.draw_cells();
-  draw_fixtures(state, canvas);
-  draw_trails(state, canvas);
-  draw_movers(state, canvas);
+  draw_things(state, canvas);
+}
+
+std::vector<Thing> things_over_cells(const State& state) {
+  ThingList list;
+  draw_things(state, list);
+  return list.things;
 }
 
 }  // namespace flotilla::coinrun

@@ -9,10 +9,10 @@
 #include "flotilla/core/directory.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/gzip.h"
-#include "flotilla/core/json_fields.h"
 #include "flotilla/domains/coinrun/coinrun_env.h"
 #include "flotilla/domains/coinrun/level.h"
 #include "flotilla/domains/coinrun/monochrome.h"
+#include "flotilla/domains/coinrun/recorded_line.h"
 #include "flotilla/domains/coinrun/replay.h"
 
 namespace flotilla::coinrun {
@@ -20,69 +20,7 @@ namespace {
 
 constexpr size_t kLargestFile = size_t{1} << 30;
 
-// The numbers of a list, each as a float of 32 bits.
-std::vector<float> floats(const JsonFields& fields, const char* name, const Json& list) {
-  std::vector<float> values;
-  for (const Json& value : list) {
-    if (!value.is_number()) fields.refuse_field(name);
-    values.push_back(value.get<float>());
-  }
-  return values;
-}
-
-// One line of a recording.
-class Line {
- public:
-  Line(const Json& json, const std::string& where, Verification& result)
-      : fields_(json, where), where_(where), result_(result), json_(json) {}
-
-  const JsonFields& fields() const { return fields_; }
-  bool has(const char* name) const { return json_.contains(name); }
-
-  Mode mode() const {
-    const std::string name = fields_.text("mode");
-    if (name != "easy" && name != "hard") fields_.refuse_field("mode");
-    return mode_named(name);
-  }
-  int32_t level_seed() const {
-    const uint64_t seed = fields_.count("level_seed");
-    if (seed > INT32_MAX) fields_.refuse_field("level_seed");
-    return static_cast<int32_t>(seed);
-  }
-  std::vector<int> actions() const { return parse_actions(fields_.text("actions"), where_); }
-
-  void same_text(const char* name, const std::string& got) const {
-    compare(name, fields_.text(name), got, fields_.text(name) == got);
-  }
-  void same_number(const char* name, float got) const {
-    const auto expected = static_cast<float>(fields_.number(name));
-    compare(name, expected, got, expected == got);
-  }
-  void same_numbers(const char* name, const std::vector<float>& got) const {
-    same_numbers(name, fields_.list(name), got);
-  }
-  void same_numbers(const char* name, const Json& list, const std::vector<float>& got) const {
-    const std::vector<float> expected = floats(fields_, name, list);
-    compare(name, Json(expected).dump(), Json(got).dump(), expected == got);
-  }
-
-  // Counts a fact, and notes it where it differs.
-  template <class T>
-  void compare(const char* name, const T& expected, const T& got, bool same) const {
-    ++result_.facts;
-    if (same || result_.mismatches++ > 0) return;
-    result_.first_mismatch =
-        fmt::format("{}, {}: expected {}, got {}", where_, name, expected, got);
-  }
-
- private:
-  JsonFields fields_;
-  const std::string& where_;
-  Verification& result_;
-  const Json& json_;
-};
-
-void verify_entities(const Line& line, const State& state) {
+void verify_entities(const RecordedLine& line, const State& state) {
   size_t fixtures = 0, enemies = 0;
   for (const Json& entity : line.fields().list("entities")) {
     if (!entity.is_array() || entity.size() != 5 || !entity[0].is_string()) {
@@ -111,14 +49,13 @@ void verify_entities(const Line& line, const State& state) {
     line.compare("entities", type, got_type, type == got_type);
     line.same_numbers("entities", numbers, got);
   }
-  const size_t expected = fixtures + enemies, got = state.level.fixture_count + state.enemy_count;
-  line.compare("entities", expected, got, expected == got);
+  line.same_count("entities", fixtures + enemies, state.level.fixture_count + state.enemy_count);
 }
 
-void verify_grid(const Line& line, const Level& level) {
+void verify_grid(const RecordedLine& line, const Level& level) {
   std::string expected;
   for (const Json& row : line.fields().list("grid")) {
-    if (!row.is_string()) line.fields().refuse_field("grid");
+    if (!row.is_string() || row.text().size() != kSide) line.fields().refuse_field("grid");
     expected += row.text();
   }
   const std::string got = grid_text(level);
@@ -126,7 +63,7 @@ void verify_grid(const Line& line, const Level& level) {
   line.same_text("crc_grid", crc_text(crc_of_grid(level)));
 }
 
-void verify_level(const Line& line, Verification& result) {
+void verify_level(const RecordedLine& line, Verification& result) {
   State state;
   begin_episode(state, line.level_seed(), line.mode());
   const Level& level = state.level;
@@ -142,64 +79,84 @@ void verify_level(const Line& line, Verification& result) {
   ++result.levels;
 }
 
-void verify_episode(const Line& line, Verification& result) {
-  std::vector<std::vector<float>> places;  // before each action
+void verify_episode(const RecordedLine& line, Verification& result) {
+  std::vector<std::vector<float>> every_tenth;
+  std::vector<float> last;
+  size_t t = 0;
   const Replay played = replay(line.level_seed(), line.mode(), line.actions(), [&](const State& s) {
-    places.push_back({s.x, s.y});
+    last = {s.x, s.y};
+    if (t++ % 10 == 0) every_tenth.push_back(last);
   });
+  std::vector<std::vector<float>> rewards;
+  for (const auto& [at, value] : played.rewards) {
+    rewards.push_back({static_cast<float>(at), value});
+  }
+  line.same_count_of_actions(static_cast<size_t>(played.length));
   line.same_number("length", static_cast<float>(played.length));
   line.same_number("return", static_cast<float>(played.total));
   line.same_text("end", played.end);
   line.same_text("crc_rd", crc_text(played.crc_rd));
   line.same_text("crc_xy", crc_text(played.crc_xy));
-  size_t reward = 0;
-  for (const Json& expected : line.fields().list("rewards")) {
-    const bool there = reward < played.rewards.size();
-    const auto& [t, value] = there ? played.rewards[reward++] : std::pair<int, float>();
-    line.same_numbers("rewards", expected, {static_cast<float>(t), value});
-  }
-  size_t t = 0;
-  for (const Json& expected : line.fields().list("xy10")) {
-    line.same_numbers("xy10", expected, t < places.size() ? places[t] : std::vector<float>());
-    t += 10;
-  }
-  if (!places.empty()) line.same_numbers("last", places.back());
+  line.same_lists("rewards", rewards);
+  line.same_lists("xy10", every_tenth);
+  line.same_numbers("last", last);
   ++result.episodes;
 }
 
-// An episode of which every state is recorded.
+// An episode of which every state is recorded, each on a line after the header.
 class Trace {
  public:
-  explicit Trace(const Line& header)
-      : generator_(begin_episode(state_, header.level_seed(), header.mode())) {}
+  explicit Trace(const RecordedLine& header)
+      : where_(header.where()),
+        actions_(header.actions()),
+        steps_(header.fields().count("steps")),
+        generator_(begin_episode(state_, header.level_seed(), header.mode())) {
+    if (steps_ > kMostSteps) header.fields().refuse_field("steps");
+    header.same_count_of_actions(steps_);
+    header.same_text("end", replay(header.level_seed(), header.mode(), actions_).end);
+  }
 
-  void verify(const Line& line, Verification& result) {
-    if (line.fields().count("t") != state_.steps + (state_.steps > 0 || begun_ ? 1U : 0U)) {
-      line.fields().refuse_field("t");
+  void verify(const RecordedLine& line, Verification& result) {
+    if (line.fields().count("t") != lines_) line.fields().refuse_field("t");
+    if (lines_ > steps_) {
+      line.fields().refuse(fmt::format("expected another header, this trace has {} steps", steps_));
     }
-    if (begun_) {
+    if (lines_++ > 0) {
+      if (ended_) return line.compare<std::string_view>("t", "a step", "none after the end", false);
       if (step(line)) return;
       ++result.traced_steps;
     }
-    begun_ = true;
     verify_state(line);
   }
 
+  // A recording that breaks off has nothing that differs.
+  void expect_whole() const {
+    if (lines_ == steps_ + 1) return;
+    throw Error(ErrorCode::kData,
+                fmt::format("{}: expected t from 0 to {} on {} lines after this header, got {}",
+                            where_, steps_, steps_ + 1, lines_));
+  }
+
  private:
-  // Whether it was the last one.
-  bool step(const Line& line) {
+  // Whether it was the last one, after which the library has no state.
+  bool step(const RecordedLine& line) {
     const uint64_t action = line.fields().count("a");
-    if (action >= kActions || ended_) line.fields().refuse_field("a");
-    const StepResult result = coinrun::step(state_, static_cast<int>(action));
+    if (action >= kActions) line.fields().refuse_field("a");
+    const auto taken = static_cast<int>(action);
+    if (state_.steps < actions_.size()) {
+      const int announced = actions_[state_.steps];
+      line.compare("a", announced, taken, announced == taken);
+    }
+    const StepResult result = coinrun::step(state_, taken);
     ended_ = result.ended() || state_.steps == kMostSteps;
     line.same_number("r", result.reached ? kReward : 0.0F);
     line.same_number("d", ended_ ? 1.0F : 0.0F);
     const uint32_t draw = generator_() % 1'000'000;
     if (line.has("s")) line.same_number("s", static_cast<float>(draw));
-    return !line.has("x");
+    return line.fields().number("d") == 1 && !line.has("x");
   }
 
-  void verify_state(const Line& line) const {
+  void verify_state(const RecordedLine& line) const {
     line.same_number("x", state_.x);
     line.same_number("y", state_.y);
     line.same_number("vx", state_.vx);
@@ -207,31 +164,35 @@ class Trace {
     line.same_number("last_y", state_.last_y);
     line.same_number("support", state_.supported);
     line.same_number("on_crate", state_.on_crate);
-    const Json& enemies = line.fields().list("enemies");
-    line.compare<size_t>("enemies", enemies.size(), state_.enemy_count,
-                         enemies.size() == state_.enemy_count);
-    for (size_t i = 0; i < std::min<size_t>(enemies.size(), state_.enemy_count); ++i) {
+    std::vector<std::vector<float>> enemies;
+    for (size_t i = 0; i < state_.enemy_count; ++i) {
       const Enemy& enemy = state_.enemies[i];
-      line.same_numbers("enemies", enemies[i], {enemy.x, enemy.y(), enemy.vx, enemy.vy});
+      enemies.push_back({enemy.x, enemy.y(), enemy.vx, enemy.vy});
     }
+    line.same_lists("enemies", enemies);
   }
 
+  const std::string where_;  // the header
+  const std::vector<int> actions_;
+  const uint64_t steps_;
   State state_;
   std::mt19937 generator_;
-  bool begun_ = false, ended_ = false;
+  uint64_t lines_ = 0;  // after the header
+  bool ended_ = false;
 };
 
-void verify_frame(const Line& line, std::string_view expected, Verification& result) {
-  State state;
-  begin_episode(state, line.level_seed(), line.mode());
-  for (const int action : line.actions()) {
-    if (state.steps < kMostSteps) step(state, action);
+// Recordings that are meant to be small leave it out.
+void verify_draw(const RecordedLine& line, const State& state) {
+  if (!line.has("draw")) return;
+  std::vector<std::vector<float>> things;
+  for (const Thing& thing : things_over_cells(state)) {
+    things.push_back({static_cast<float>(thing.kind), static_cast<float>(thing.theme), thing.x,
+                      thing.y, thing.half_width, thing.half_height});
   }
-  line.same_number("t", state.steps);
-  line.same_number("x", state.x);
-  line.same_number("y", state.y);
-  line.same_number("vx", state.vx);
-  line.same_number("vy", state.vy);
+  line.same_lists("draw", things);
+}
+
+void verify_pixels(const RecordedLine& line, const State& state, std::string_view expected) {
   std::array<uint8_t, kViewBytes> view;
   draw_monochrome(state, view);
   size_t wrong = 0;
@@ -239,6 +200,26 @@ void verify_frame(const Line& line, std::string_view expected, Verification& res
     wrong += expected.compare(i, 3, reinterpret_cast<const char*>(view.data()) + i, 3) != 0 ? 1 : 0;
   }
   line.compare<size_t>("pixels that differ", 0, wrong, wrong == 0);
+}
+
+void verify_frame(const RecordedLine& line, std::string_view pixels, Verification& result) {
+  State state;
+  begin_episode(state, line.level_seed(), line.mode());
+  bool ended = false;
+  for (const int action : line.actions()) {
+    if (ended) break;
+    ended = step(state, action).ended() || state.steps == kMostSteps;
+  }
+  line.same_count_of_actions(state.steps);
+  line.same_number("t", state.steps);
+  line.same_number("x", state.x);
+  line.same_number("y", state.y);
+  line.same_number("vx", state.vx);
+  line.same_number("vy", state.vy);
+  line.same_number("support", state.supported);
+  line.same_number("wall_theme", state.level.wall_theme);
+  verify_draw(line, state);
+  verify_pixels(line, state, pixels);
   ++result.frames;
 }
 
@@ -275,9 +256,9 @@ class Folder {
 
   bool verify_file(const std::string& name, const std::string& plain) {
     if (plain.starts_with("levels")) {
-      for_lines(name, [&](const Line& line, size_t) { verify_level(line, result_); });
+      for_lines(name, [&](const RecordedLine& line, size_t) { verify_level(line, result_); });
     } else if (plain.starts_with("episodes")) {
-      for_lines(name, [&](const Line& line, size_t) { verify_episode(line, result_); });
+      for_lines(name, [&](const RecordedLine& line, size_t) { verify_episode(line, result_); });
     } else if (plain.starts_with("traces")) {
       verify_traces(name);
     } else if (plain.starts_with("frames")) {
@@ -288,8 +269,9 @@ class Folder {
     return true;
   }
 
+  // How many there were.
   template <class Body>
-  void for_lines(const std::string& name, const Body& body) {
+  size_t for_lines(const std::string& name, const Body& body) {
     const std::string text = read(name);
     size_t number = 0;
     for (size_t from = 0; from < text.size(); ++number) {
@@ -297,15 +279,21 @@ class Folder {
       const std::string where = fmt::format("{}, line {}", directory_.path(name), number + 1);
       const auto json = Json::try_parse(std::string_view(text).substr(from, end - from));
       if (!json) throw Error(ErrorCode::kData, where + ": expected a JSON object");
-      body(Line(*json, where, result_), number);
+      body(RecordedLine(*json, where, result_), number);
       from = end + 1;
     }
+    if (number == 0) {
+      throw Error(ErrorCode::kData,
+                  directory_.path(name) + ": expected a JSON object on each line, is empty");
+    }
+    return number;
   }
 
   void verify_traces(const std::string& name) {
     std::optional<Trace> trace;
-    for_lines(name, [&](const Line& line, size_t) {
+    for_lines(name, [&](const RecordedLine& line, size_t) {
       if (!line.has("t")) {
+        if (trace) trace->expect_whole();
         trace.emplace(line);
       } else if (trace) {
         trace->verify(line, result_);
@@ -313,17 +301,25 @@ class Folder {
         line.fields().refuse("expected the header of an episode first");
       }
     });
+    trace->expect_whole();
   }
 
   void verify_frames(const std::string& name, const std::string& pixels) {
-    const std::string packed = pixels + ".gz";
-    const std::string bytes = read(directory_.holds(pixels) ? pixels : packed);
-    for_lines(name, [&](const Line& line, size_t number) {
+    const std::string file = directory_.holds(pixels) ? pixels : pixels + ".gz";
+    const std::string bytes = read(file);
+    const size_t frames = for_lines(name, [&](const RecordedLine& line, size_t number) {
       if (bytes.size() < (number + 1) * kViewBytes) {
-        line.fields().refuse("there is no such frame in " + pixels);
+        line.fields().refuse("there is no such frame in " + file);
       }
-      verify_frame(line, std::string_view(bytes).substr(number * kViewBytes, kViewBytes), result_);
+      const auto frame = std::string_view(bytes).substr(number * kViewBytes, kViewBytes);
+      verify_frame(line, frame, result_);
     });
+    if (bytes.size() != frames * kViewBytes) {
+      throw Error(
+          ErrorCode::kData,
+          fmt::format("{}: expected {} bytes, {} for each line of {}, got {}",
+                      directory_.path(file), frames * kViewBytes, kViewBytes, name, bytes.size()));
+    }
   }
 
   Directory directory_;
