@@ -44,9 +44,21 @@ bool is_fixed(const std::string& key) {
   for (const char* prefix : {"env.", "net."}) {
     if (key.starts_with(prefix)) return true;
   }
-  static const std::vector<std::string> fixed = {
-      "seed", "num_envs", "replicas", "algo", "normalize_obs", "normalize_reward", "init"};
+  // A curriculum, too: phases are known by their number, and set keys of the environment.
+  static const std::vector<std::string> fixed = {"seed",      "num_envs",      "replicas",
+                                                 "algo",      "normalize_obs", "normalize_reward",
+                                                 "init",      "explore.cells", "explore.resolution",
+                                                 "curriculum"};
   return std::ranges::count(fixed, key) > 0;
+}
+
+// Whether a change from one config to the other begins or ends the counting of observations, and
+// with it the counts that a checkpoint has.
+bool begins_or_ends_counting(const Config& before, const Config& now) {
+  const auto counts = [](const Config& config) {
+    return ExplorationOptions::from(config, "explore.").on();
+  };
+  return counts(before) != counts(now);
 }
 
 // What the rollouts depend on that a checkpoint of actors holds.
@@ -68,13 +80,17 @@ std::vector<std::string> changes_since(const CheckpointState& state, const std::
   } catch (const Error& error) {  // of another version of the program
     throw Error(ErrorCode::kData, error.what());
   }
+  const bool other_counts = begins_or_ends_counting(before, run.config);
   std::vector<std::string> changes;
   for (const Key& key : run.config.schema().keys()) {
     const std::string old = before.text(key.name), now = run.config.text(key.name);
     if (old == now) continue;
     const bool actors = (key.name == "backend" && (old == "actors" || now == "actors")) ||
                         (key.name == "cluster.listen" && (old == kNoText || now == kNoText));
-    if (is_fixed(key.name) || actors || (run.asynchronous() && holds_rollouts(key.name))) {
+    const bool state_changes = is_fixed(key.name) || actors ||
+                               (run.asynchronous() && holds_rollouts(key.name)) ||
+                               (other_counts && key.name.starts_with("explore.bonus"));
+    if (state_changes) {
       throw Error(ErrorCode::kUsage,
                   fmt::format("a resumed run cannot change {} from {} to {}", key.name, old, now));
     }

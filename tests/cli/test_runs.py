@@ -211,7 +211,8 @@ class Resume(RunTest):
 
     def test_what_the_state_depends_on_cannot_be_changed(self):
         self.train()
-        for change in ("env.time_limit=100", "num_envs=4", "replicas=2", "net.hidden=8", "seed=3", "normalize_reward=false"):
+        for change in ("env.time_limit=100", "num_envs=4", "replicas=2", "net.hidden=8", "seed=3", "normalize_reward=false",
+                       "explore.bonus=0.1", "explore.cells=1024", "curriculum=half_length=2"):
             key = change.split("=")[0]
             done = self.call("train", "--resume", self.run, change, "--steps", 9999, status=2)
             self.assertIn(f"cannot change {key} from", self.error(done))

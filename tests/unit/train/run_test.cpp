@@ -9,6 +9,8 @@
 #include "flotilla/core/file.h"
 #include "flotilla/train/recipes.h"
 #include "support/batch.h"
+#include "support/error_text.h"
+#include "unit/train/runs.h"
 
 namespace flotilla::test {
 namespace {
@@ -84,6 +86,39 @@ TEST_F(RunTest, ACallbackStopsItInOrder) {
   resumed->train();
   EXPECT_EQ(resumed->ended_by(), "total_timesteps");
   EXPECT_EQ(resumed->trainer().params_sha256(), expected);
+}
+
+// Nothing is damaged, so no checkpoint before it is offered.
+TEST_F(RunTest, CountsAndPhasesOfACheckpointCannotBecomeOthers) {
+  const auto resume = [this](const std::string& setting) {
+    return flotilla::Run::resume(registry(), path_,
+                                 [&](Config& config) { config.apply_override(setting); });
+  };
+  const auto begin = [this](const Overrides& more) {
+    std::filesystem::remove_all(path_);
+    const RunConfig run =
+        run_config("pendulum", with({"num_envs=4", "n_steps=16", "steps=256", "net.hidden=8",
+                                     "ppo.minibatches=2", "backend=serial", "eval.episodes=0"},
+                                    more));
+    flotilla::Run(run, path_).train();
+  };
+  const auto refused = [&](const std::string& setting) {
+    const std::string text = error_text(ErrorCode::kUsage, [&] { resume(setting); });
+    const std::string key = setting.substr(0, setting.find('='));
+    EXPECT_TRUE(text.starts_with("a resumed run cannot change " + key + " from ")) << text;
+  };
+  begin({"explore.bonus=0.1", "explore.resolution=0.5"});
+  for (const char* setting : {"explore.bonus=0", "explore.cells=1024", "explore.resolution=1"}) {
+    refused(setting);
+  }
+  EXPECT_EQ(resume("explore.bonus=0.2")->changes().size(), 1u);
+
+  begin({"curriculum=until_steps=64; mass=2 until_steps=64; mass=3"});
+  for (const char* phases : {"until_steps=64; mass=2", "until_steps=64; mass=4", "time_limit=10"}) {
+    refused("curriculum=" + std::string(phases));
+  }
+  begin({"explore.bonus_schedule=linear"});
+  refused("explore.bonus_last=0.1");
 }
 
 TEST_F(RunTest, SaysThatAnEvaluationEndedIt) {
