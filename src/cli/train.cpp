@@ -177,7 +177,7 @@ std::unique_ptr<Run> open_run(const Program& program, const TrainArguments& argu
                               const Processes& processes) {
   if (const std::string path = arguments.resumed(); !path.empty()) {
     arguments.run.admit();
-    const auto adjust = [&](Config& config) { arguments.run.adjust(program, config); };
+    const auto adjust = [&](Config& config) { arguments.run.adjust(program, path, config); };
     return Run::resume(program.registry, path, adjust, arguments.run.from_step(),
                        program.algorithms, program.policy_factory, processes.all());
   }

@@ -7,6 +7,8 @@
 
 #include "flotilla/command/env_arguments.h"
 #include "flotilla/core/error.h"
+#include "flotilla/core/log.h"
+#include "flotilla/core/text.h"
 #include "flotilla/env/python_env.h"
 #include "flotilla/train/choose_envs.h"
 #include "flotilla/train/recipes.h"
@@ -51,6 +53,31 @@ std::vector<std::pair<std::string, std::string>> aliases_beside(const Program& p
 }
 
 bool is_assignment(const std::string& text) { return text.find('=') != std::string::npos; }
+
+// What of settings and options says the algorithm, as a setting: it decides which keys there are.
+std::vector<std::string> algo_given(
+    const std::vector<std::string>& settings,
+    const std::vector<std::pair<std::string, std::string>>& options) {
+  std::vector<std::string> given;
+  for (const std::string& setting : settings) {
+    if (setting.starts_with("algo=")) given.push_back(setting);
+  }
+  for (const auto& [name, value] : options) {
+    if (name == "algo") given.push_back(name + "=" + value);
+  }
+  return given;
+}
+
+// Whether it is of a recipe or file: an environment by itself sets nothing, and its algorithm is
+// the default one.
+bool sets_keys(const Config& config) { return config.is_loaded("env.name"); }
+
+// Whether the program chooses the value of a key when a run begins, so that the run has another.
+bool is_left_open(const std::string& key, const std::string& value, bool env_fills_in) {
+  static const std::vector<std::string> by_machine = {"threads", "workers", "actors", "groups"};
+  if (std::ranges::count(by_machine, key) > 0) return value == "0";
+  return env_fills_in && key.starts_with("env.") && value.empty();
+}
 
 [[noreturn]] void contradict(const std::string& setting, const std::string& value) {
   throw Error(ErrorCode::kUsage,
@@ -175,19 +202,54 @@ Config RunArguments::config(const Program& program, bool plain, std::optional<in
   return config;
 }
 
-void RunArguments::adjust(const Program& program, Config& config) const {
+void RunArguments::adjust(const Program& program, const std::string& path, Config& config) const {
+  std::optional<Config> named;
   if (is_assignment(what_)) {
     apply_setting(config, what_);
   } else if (!what_.empty()) {
-    const std::string env = load_run_config(program.registry, what_, false, {}, program.algorithms)
-                                .get_text("env.name");
-    if (const std::string& old = config.get_text("env.name"); env != old) {
-      throw Error(ErrorCode::kUsage,
-                  fmt::format("the run in '{}' is of {}, '{}' is of {}", resume_, old, what_, env));
-    }
+    named = load_run_config(program.registry, what_, false, algo_given(overrides_, flags_.given()),
+                            program.algorithms);
+    require_same_kind(path, config, *named);
   }
   for (const std::string& assignment : overrides_) apply_setting(config, assignment);
   apply_options(program, config, false);
+  if (!named) return;
+  const std::vector<std::string> others = not_taken(program, config, *std::move(named));
+  if (others.empty()) return;
+  log::warn(fmt::format("the run in '{}' keeps its own settings, where '{}' has others: {}", path,
+                        what_, join(others, ", ")));
+}
+
+void RunArguments::require_same_kind(const std::string& path, const Config& config,
+                                     const Config& named) const {
+  const auto require = [&](const char* key) {
+    const std::string &old = config.get_text(key), now = named.get_text(key);
+    if (now == old) return;
+    throw Error(ErrorCode::kUsage,
+                fmt::format("the run in '{}' is of {}, '{}' is of {}", path, old, what_, now));
+  };
+  require("env.name");
+  if (sets_keys(named)) require("algo");
+}
+
+std::vector<std::string> RunArguments::not_taken(const Program& program, const Config& config,
+                                                 Config named) const {
+  if (!sets_keys(named)) return {};
+  // As for a new run: the same command line may be given again without a word about it.
+  if (auto_envs_) named.set("num_envs", config.input_text("num_envs"));
+  for (const std::string& assignment : overrides_) apply_setting(named, assignment);
+  apply_options(program, named, true);
+  const bool has_init = !config.get_text("init").empty();
+  const bool fills_in = env_of(program.registry, named).fill_in != nullptr;
+  std::vector<std::string> keys;
+  for (const Key& key : named.schema().keys()) {
+    if (!named.is_loaded(key.name) || named.text(key.name) == config.text(key.name)) continue;
+    if (is_left_open(key.name, named.input_text(key.name), fills_in)) continue;
+    if (has_init && key.name.starts_with("net.")) continue;  // the network of what it started from
+    if (key.name == "crash_dir") continue;                   // of which it is said elsewhere
+    keys.push_back(key.name);
+  }
+  return keys;
 }
 
 void RunArguments::apply_options(const Program& program, Config& config, bool is_new) const {

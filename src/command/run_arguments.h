@@ -32,13 +32,18 @@ class RunArguments {
   const std::vector<std::string>& overrides() const { return overrides_; }  // key=value
   // To be called once all is parsed. Throws Error(kUsage).
   void take_auto();
-  // Puts settings and options over the config of that run. Throws Error(kUsage) when the arguments
-  // name another environment.
-  void adjust(const Program& program, Config& config) const;
+  // Puts settings and options over the config of the run at `path`. Throws Error(kUsage) when the
+  // arguments name another environment or algorithm; warns where the recipe or file that they name
+  // has settings that the run goes on without.
+  void adjust(const Program& program, const std::string& path, Config& config) const;
 
  private:
   void add_domain_option(Command& command, const Program& program, size_t index);
   void apply_options(const Program& program, Config& config, bool is_new) const;
+  void require_same_kind(const std::string& path, const Config& config, const Config& named) const;
+  // Keys that the recipe or file sets to something else than the run has.
+  std::vector<std::string> not_taken(const Program& program, const Config& config,
+                                     Config named) const;
   // The environment that is named, directly or by a recipe or file; "": none that is known.
   std::string env_named(const Program& program) const;
   // Whether whoever starts a run set the key himself: by key=value, or in a file of his own.

@@ -219,6 +219,34 @@ class Resume(RunTest):
         done = self.call("train", "pendulum", "--resume", self.run, status=2)
         self.assertIn(f"the run in '{self.run}' is of cartpole, 'pendulum' is of pendulum", self.error(done))
 
+    def test_a_recipe_or_file_changes_no_run(self):
+        mine = self.folder / "mine.yaml"
+        text = "env: cartpole\nthreads: 0\nnum_envs: 8\ntotal_timesteps: 4096\nppo: {learning_rate: 0.001}\n"
+        command = ["train", mine, "--out", self.run, "--auto-resume", "n_steps=16", "--steps"]
+        mine.write_text(text)
+        for steps in (1024, 2048):
+            self.assertNotIn("warn", self.call(*command, steps).stderr)
+        mine.write_text(text.replace("0.001", "0.5").replace("8", "16"))
+        done = self.call(*command, 3072)
+        self.assertIn(f"warn  the run in '{self.run}' keeps its own settings, where '{mine}' has others: num_envs, "
+                      "ppo.learning_rate\n", done.stderr)
+        self.assertEqual(self.lines()[-1]["charts/learning_rate"], 0.001)
+        for what, said in ((["cartpole-impala"], f"the run in '{self.run}' is of ppo, 'cartpole-impala' is of impala"),
+                           ([mine, "--algo", "impala"], f"{mine} has settings of ppo, which impala does not know")):
+            done = self.call("train", *what, "--out", self.run, "--auto-resume", "--steps", 9999, status=2)
+            self.assertIn(said, self.error(done))
+
+    def test_the_same_command_line_is_repeated_without_a_warning(self):
+        for name, more in (("cartpole", ["--num-envs", "auto"]), ("cartpole", ["--duration", "1s"]), ("cartpole-appo", []),
+                           ("catch", ["--algo", "impala", "impala.learning_rate=0.01"])):
+            with self.subTest(name=name, more=more):
+                shutil.rmtree(self.run, ignore_errors=True)
+                command = ["train", name, "--out", self.run, "--auto-resume", "--iterations", 3, *more]
+                self.call(*command)
+                said = self.call(*command[:-len(more) - 1], 6, *more).stderr
+                self.assertIn("going on after", said)
+                self.assertNotIn("keeps its own settings", said)
+
     def test_a_chosen_number_of_envs_is_kept(self):
         few = SMALL[2:]
         command = ["train", "cartpole", "--out", self.run, *few]
