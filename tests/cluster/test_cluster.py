@@ -9,12 +9,15 @@ program was built without c10d, or the machine allows no namespaces, the tests t
 """
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import pathlib
 import pwd
 import random
 import re
+import runpy
 import shutil
 import signal
 import socket
@@ -289,10 +292,32 @@ def programs_of(folder, verb="train"):
     return found
 
 
+RAY_MODULE = pathlib.Path(__file__).resolve().parents[2] / "src" / "python" / "flotilla" / "ray.py"
+
+
+class RayArguments(unittest.TestCase):
+    """Without Ray: how the module reads its command line."""
+
+    def parse(self, line):
+        return runpy.run_path(str(RAY_MODULE))["parse"](line.split())
+
+    def test_what_stands_behind_train_is_of_the_command(self):
+        options, command = self.parse("--num-workers 4 train cage2 --out x --num-workers 2")
+        self.assertEqual(options.num_workers, 4)
+        self.assertEqual(command, "train cage2 --out x --num-workers 2".split())
+
+    def test_what_is_wrong_with_it_is_named(self):
+        for line, expected in (("--num-workers 4 cage2 --out x", "expected a command of flotilla behind the options"),
+                               ("--num-workers 4 --cpus 2 train cage2 --out x", "unknown before train: --cpus 2"),
+                               ("train cage2 --out x --num-workers 2", "expected either --num-workers or --num-actors")):
+            said = io.StringIO()
+            with self.subTest(line=line), contextlib.redirect_stderr(said), self.assertRaises(SystemExit):
+                self.parse(line)
+            self.assertIn(expected, said.getvalue())
+
+
 class ByRay(Scratch):
     """With a Python that has Ray; the module is run from its file, lest the whole package be needed there."""
-
-    MODULE = pathlib.Path(__file__).resolve().parents[2] / "src" / "python" / "flotilla" / "ray.py"
 
     def setUp(self):
         super().setUp()
@@ -300,7 +325,7 @@ class ByRay(Scratch):
             self.skipTest("no Python with Ray")
 
     def start(self, *words):
-        code = f"import runpy, sys; sys.argv[0] = 'ray'; runpy.run_path({str(self.MODULE)!r}, run_name='__main__')"
+        code = f"import runpy, sys; sys.argv[0] = 'ray'; runpy.run_path({str(RAY_MODULE)!r}, run_name='__main__')"
         return subprocess.Popen([OPTIONS.ray, "-c", code, *words], env=clean_environment(), stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True)
 

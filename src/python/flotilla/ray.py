@@ -43,14 +43,19 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--max-restarts", type=int, default=10, help="starts after the first one, of all or of an actor")
     parser.add_argument("--address", help="of a Ray cluster; otherwise one is started here")
     parser.add_argument("--program", help="the program on every node (default: flotilla of the search path, or ./flotilla)")
-    options, command = parser.parse_known_args(arguments)
+    # Split by hand: the command has options of the same names, such as --num-workers.
+    start = arguments.index("train") if "train" in arguments else len(arguments)
+    options, unknown = parser.parse_known_args(arguments[:start])
+    command = arguments[start:]
     if (options.num_workers is None) == (options.num_actors is None):
         parser.error("expected either --num-workers or --num-actors")
     for name, number in (("workers", options.num_workers), ("actors", options.num_actors)):
         if number is not None and number < 1:
             parser.error(f"--num-{name}: expected 1 or more")
-    if not command or command[0] != "train":
+    if not command:
         parser.error("expected a command of flotilla behind the options: train NAME ...")
+    if unknown:
+        parser.error(f"unknown before train: {' '.join(unknown)}")
     if not gives(command, "--out"):
         parser.error("train needs --out, from which a restart goes on")
     if options.num_actors and gives(command, "cluster.listen"):
