@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "flotilla/core/endpoint.h"
 #include "flotilla/core/error.h"
@@ -17,6 +19,9 @@ constexpr int64_t kMaxRows = 1 << 30;  // of a rollout
 constexpr int kActorsOnGpu = 2;        // one steps while the other acts
 constexpr const char* kEvalLevels = "eval.levels";
 constexpr const char* kValidation = "validation";
+constexpr std::string_view kLast = "_last";  // ends the key of a schedule's last value
+constexpr std::array<std::string_view, 3> kOfSeparatePhases = {
+    "ppo.value_epochs", "ppo.policy_epochs", "ppo.value_learning_rate"};
 
 // Whether an environment keeps levels apart by which a policy is chosen.
 bool has_validation(const EnvType& type) {
@@ -298,23 +303,43 @@ void RunConfig::fill_in() {
   eval_config = for_evaluation();
 }
 
-std::map<std::string, std::vector<std::string>> RunConfig::without_effect() const {
-  const auto means_something = [&](const std::string& key) {
-    if (key == "start_method" || key == "start_timeout_s") return vec.in_workers();
-    if (key == "workers") return vec.in_workers() || asynchronous();
-    if (key == "groups") return !asynchronous();
-    return asynchronous() || !(key == "actors" || key.starts_with("async."));
+std::string RunConfig::made_idle_by(const std::string& key) const {
+  const auto unless = [this](bool matters, const std::string& other) {
+    return matters ? "" : other + "=" + config.input_text(other);
   };
-  const std::string backend = "backend=" + config.get_text("backend");
-  const std::string schedule = "async.schedule=" + config.get_text("async.schedule");
+  if (key == "start_method" || key == "start_timeout_s") return unless(vec.in_workers(), "backend");
+  if (key == "workers") return unless(vec.in_workers() || asynchronous(), "backend");
+  if (key == "groups") return unless(!asynchronous(), "backend");
+  if (key == "actors" || key.starts_with("async.")) {
+    if (!asynchronous()) return unless(false, "backend");
+    return unless(key != (async.fixed ? "async.ring" : "async.lag"), "async.schedule");
+  }
+  if (key == "restart_budget") return unless(vec.on_failure != OnFailure::kStop, "on_env_failure");
+  if (key == "net.groups" || key == "net.fusion") {
+    return unless(network.torso == Torso::kAttention, "net.torso");
+  }
+  if (key == "explore.resolution" || key == "explore.cells") {
+    return unless(exploration.on(), "explore.bonus");
+  }
+  // A phase of a curriculum may change what another key of the algorithm means.
+  const bool of_algorithm = key.starts_with(algorithm.name + ".");
+  if (of_algorithm && !config.get_text("curriculum").empty()) return "";
+  if (key.ends_with(kLast)) {
+    const std::string shape = key.substr(0, key.size() - kLast.size()) + "_schedule";
+    const bool is_value = config.schema().find(shape) != nullptr;
+    return unless(!is_value || config.get_text(shape) != "constant", shape);
+  }
+  if (std::ranges::count(kOfSeparatePhases, key) > 0) {
+    return unless(config.get_text("ppo.phases") == "separate", "ppo.phases");
+  }
+  return "";
+}
+
+std::map<std::string, std::vector<std::string>> RunConfig::without_effect() const {
   std::map<std::string, std::vector<std::string>> keys;
   for (const Key& key : config.schema().keys()) {
     if (!config.is_overridden(key.name)) continue;
-    if (!means_something(key.name)) {
-      keys[backend].push_back(key.name);
-    } else if (key.name == (async.fixed ? "async.ring" : "async.lag")) {
-      keys[schedule].push_back(key.name);
-    }
+    if (const std::string by = made_idle_by(key.name); !by.empty()) keys[by].push_back(key.name);
   }
   return keys;
 }

@@ -86,6 +86,8 @@ struct RunConfig {
 
   // Keys that were given on the command line and mean nothing, by the setting that makes it so.
   std::map<std::string, std::vector<std::string>> without_effect() const;
+  // The setting because of which a key means nothing, such as "backend=threads"; "": it does.
+  std::string made_idle_by(const std::string& key) const;
   void require_learning_actors() const;  // throws Error(kUsage)
   void require_equal_blocks() const;     // likewise
   void require_remote() const;           // likewise

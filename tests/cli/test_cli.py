@@ -1271,7 +1271,15 @@ class TrainRefusals(TrainTest):
     def test_settings_without_effect_are_named(self):
         for arguments, keys in ((["--actors", 2, "--workers", 2], "backend=threads: workers, actors"),
                                 (["async.lag=2", "--backend", "processes", "--workers", 2],
-                                 "backend=processes: async.lag")):
+                                 "backend=processes: async.lag"),
+                                (["--restart-budget", 5], "on_env_failure=stop: restart_budget"),
+                                (["net.groups=1x2:16,2x1:16", "net.fusion=64"], "net.torso=none: net.groups, net.fusion"),
+                                (["explore.resolution=0.5"], "explore.bonus=0.0: explore.resolution"),
+                                (["explore.bonus=1", "explore.bonus_last=1"],
+                                 "explore.bonus_schedule=constant: explore.bonus_last"),
+                                (["ppo.value_epochs=5"], "ppo.phases=joint: ppo.value_epochs"),
+                                (["lr_schedule=constant", "learning_rate_last=1e-4"],
+                                 "ppo.learning_rate_schedule=constant: ppo.learning_rate_last")):
             result = self.run_cli(*self.train_args("cartpole", "--steps", 1, *arguments))
             self.assertIn(f"without effect with {keys}\n", result.stderr)
         for arguments, keys in (([], ""), (["async.lag=3"], "async.schedule=free: async.lag"),
@@ -1282,6 +1290,13 @@ class TrainRefusals(TrainTest):
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual("without effect" in result.stderr, bool(keys), result.stderr)
             self.assertIn(keys, result.stderr)
+        for arguments in (["--restart-budget", 5, "--on-env-failure", "restart"], ["learning_rate_last=1e-4"],
+                          ["explore.resolution=0.5", "explore.bonus=1"],
+                          ["ppo.value_epochs=5", "ppo.phases=separate", "net.shared=false"],
+                          ["ppo.value_epochs=5", "curriculum=until_steps=1; ppo.phases=separate"]):
+            result = self.run_cli(*self.train_args("cartpole", "--steps", 1, *arguments))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertNotIn("without effect", result.stderr)
 
     def test_both_names_of_a_key_for_an_evaluation(self):
         self.train("cartpole", "--steps", 1)
