@@ -8,6 +8,7 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
+#include <set>
 
 #include "flotilla/core/log.h"
 #include "flotilla/core/sha256.h"
@@ -215,12 +216,30 @@ bool Checkpoints::remove(int64_t step, const std::string& run_id) const {
   }
 }
 
-void Checkpoints::prune(int keep, const std::vector<int64_t>& spared, const std::string& run_id) {
+std::optional<int64_t> Checkpoints::best_of(int64_t step) {
+  const auto [found, is_new] = bests_.try_emplace(step);
+  if (is_new) {
+    try {
+      if (const auto best = read_state(step).best) found->second = best->step;
+    } catch (const Error&) {  // whoever goes on from it says what is wrong
+    }
+  }
+  return found->second;
+}
+
+void Checkpoints::prune(int keep, const std::string& run_id) {
   std::vector<int64_t> own = steps();
   std::erase_if(own, [this](int64_t step) { return std::ranges::count(others_, step) > 0; });
-  for (size_t i = 0; i + static_cast<size_t>(keep) < own.size(); ++i) {
-    if (std::ranges::count(spared, own[i]) > 0) continue;
-    if (!remove(own[i], run_id)) others_.push_back(own[i]);
+  if (own.size() <= static_cast<size_t>(keep)) return;
+  const auto kept = own.end() - keep;
+  std::set<int64_t> spared;
+  for (auto each = kept; each != own.end(); ++each) {
+    if (const auto best = best_of(*each)) spared.insert(*best);
+  }
+  for (auto each = own.begin(); each != kept; ++each) {
+    if (spared.contains(*each)) continue;
+    if (!remove(*each, run_id)) others_.push_back(*each);
+    bests_.erase(*each);
   }
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,9 +50,10 @@ class Checkpoints {
   // `sync`: returns when it is on the disk, so that it outlives a crash of the machine.
   // Thread safety: may run beside anything but another member that writes or deletes.
   void write(const Checkpoint& checkpoint, bool sync) const;
-  // Deletes all of this run but the last `keep`, and those of a step in `spared`. What has another
-  // id, is not whole or holds more than a checkpoint does stays.
-  void prune(int keep, const std::vector<int64_t>& spared, const std::string& run_id);
+  // Deletes all of this run but the last `keep`, and for each of these the best one before it: from
+  // whichever a run goes on, it has its best one. What has another id, is not whole or holds more
+  // than a checkpoint does stays.
+  void prune(int keep, const std::string& run_id);
   // Deletes those behind `step`, and what is left of one that this run was writing or deleting.
   // What prune() would leave gets another name, lest it be taken for the last one.
   void cut(int64_t step, const std::string& run_id) const;
@@ -88,9 +90,12 @@ class Checkpoints {
   Directory all() const;                 // the folder of the checkpoints
   Directory folder(int64_t step) const;  // of one of them
   bool remove(int64_t step, const std::string& run_id) const;
+  // The step of its best evaluation, if it has one that can be read; each is read but once.
+  std::optional<int64_t> best_of(int64_t step);
 
   Directory run_;
-  std::vector<int64_t> others_;  // that prune() has found not to be of this run
+  std::map<int64_t, std::optional<int64_t>> bests_;  // by the step of the checkpoint
+  std::vector<int64_t> others_;                      // that prune() has found not to be of this run
 };
 
 // The model.safetensors at `path`, checked against the checksum in the state.json beside it where

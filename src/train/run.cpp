@@ -405,14 +405,12 @@ void Run::checkpoint(bool sync) {
   Checkpoint taken = take_checkpoint(*trainer_, run_, best_, id_, phase_);
   // What the checkpoint stands behind is in the file before the checkpoint is there.
   metrics_->flush();
-  std::vector<int64_t> spared;
-  if (best_) spared.push_back(best_->step);
   saved_step_ = taken.step;
   saved_ns_ = now_ns();
-  writing_ = std::async(std::launch::async, [this, sync, spared, taken = std::move(taken)] {
+  writing_ = std::async(std::launch::async, [this, sync, taken = std::move(taken)] {
     if (sync) metrics_->sync_lines();
     checkpoints_.write(taken, sync);
-    checkpoints_.prune(run_.checkpoint.keep, spared, id_);
+    checkpoints_.prune(run_.checkpoint.keep, id_);
   });
   trainer_->add_checkpoint_time(seconds_since(start));
 }

@@ -131,9 +131,19 @@ TEST_F(CheckpointTest, ForeignOnesAreRefusedByName) {
 }
 
 TEST_F(CheckpointTest, OldOnesArePruned) {
-  make(5);
-  checkpoints_.prune(2, {48}, "");
+  Trainer trainer(run_);
+  const auto write_next = [&](int64_t best_step) {
+    trainer.iterate();
+    const BestEvaluation best{.step = best_step, .mean = 0, .since = 0};
+    checkpoints_.write(take_checkpoint(trainer, run_, best), false);
+    checkpoints_.prune(2, "");
+  };
+  for (const int64_t best : {48, 48, 48, 48}) write_next(best);
+  EXPECT_EQ(checkpoints_.steps(), (std::vector<int64_t>{48, 144, 192}));
+  write_next(240);  // better, but who goes on from 192 has the one before
   EXPECT_EQ(checkpoints_.steps(), (std::vector<int64_t>{48, 192, 240}));
+  write_next(240);
+  EXPECT_EQ(checkpoints_.steps(), (std::vector<int64_t>{240, 288}));
 }
 
 TEST_F(CheckpointTest, NothingOfOthersIsPruned) {
@@ -146,9 +156,9 @@ TEST_F(CheckpointTest, NothingOfOthersIsPruned) {
   write(path(144, "model.safetensors"), "altered");
   fs::create_directory(checkpoints_.path(7));
   write(path(7, "thesis.tex"), "of the user");
-  checkpoints_.prune(1, {}, "another");
+  checkpoints_.prune(1, "another");
   EXPECT_EQ(checkpoints_.steps().size(), 7u);
-  Checkpoints(root()).prune(1, {}, "mine");
+  Checkpoints(root()).prune(1, "mine");
   EXPECT_EQ(checkpoints_.steps(), (std::vector<int64_t>{7, 48, 96, 144, 240}));
   EXPECT_EQ(read(path(48, "notes.txt")), "of the user");
   EXPECT_EQ(read(path(48, "model.safetensors")).empty(), false);
