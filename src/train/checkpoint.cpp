@@ -124,6 +124,7 @@ Checkpoint take_checkpoint(const Trainer& trainer, const RunConfig& run,
   Writer writer;
   trainer.save(writer);  // first: then actors are done, and the policy is what they made of it
   Checkpoint checkpoint{.step = trainer.progress().steps,
+                        .best = best ? std::optional(best->step) : std::nullopt,
                         .run_id = run_id,
                         .model = {},
                         .optimizer = {},
@@ -171,7 +172,7 @@ std::string Checkpoints::path(int64_t step) const {
 std::string Checkpoints::model_path(int64_t step) const { return path(step) + "/" + kModel; }
 std::string Checkpoints::state_path(int64_t step) const { return path(step) + "/" + kState; }
 
-void Checkpoints::write(const Checkpoint& checkpoint, bool sync) const {
+void Checkpoints::write(const Checkpoint& checkpoint, bool sync) {
   const Directory all = run_.make_folder(kFolder);
   const std::string name = name_of(checkpoint.step),
                     part = part_of_run(checkpoint.step, checkpoint.run_id);
@@ -188,6 +189,7 @@ void Checkpoints::write(const Checkpoint& checkpoint, bool sync) const {
     remove_folder(all, part);
     throw;
   }
+  bests_[checkpoint.step] = checkpoint.best;
 }
 
 std::vector<int64_t> Checkpoints::steps() const {

@@ -27,6 +27,7 @@ namespace flotilla {
 // The contents of a checkpoint, before they are written or after they were read and checked.
 struct Checkpoint {
   int64_t step = 0;
+  std::optional<int64_t> best{};  // the step of the best evaluation so far
   std::string run_id;
   std::string model, optimizer, state;
 };
@@ -49,7 +50,7 @@ class Checkpoints {
 
   // `sync`: returns when it is on the disk, so that it outlives a crash of the machine.
   // Thread safety: may run beside anything but another member that writes or deletes.
-  void write(const Checkpoint& checkpoint, bool sync) const;
+  void write(const Checkpoint& checkpoint, bool sync);
   // Deletes all of this run but the last `keep`, and for each of these the best one before it: from
   // whichever a run goes on, it has its best one. What has another id, is not whole or holds more
   // than a checkpoint does stays.
@@ -90,7 +91,7 @@ class Checkpoints {
   Directory all() const;                 // the folder of the checkpoints
   Directory folder(int64_t step) const;  // of one of them
   bool remove(int64_t step, const std::string& run_id) const;
-  // The step of its best evaluation, if it has one that can be read; each is read but once.
+  // The step of its best evaluation, if it has one that can be read; known of what was written.
   std::optional<int64_t> best_of(int64_t step);
 
   Directory run_;
