@@ -94,15 +94,20 @@ ObsSpace image_in(const TensorFile& file) {
   return ObsSpace::float32(std::move(shape), -kInfinity, kInfinity);
 }
 
-ObsSpace numbers_in(const TensorFile& file) {
+// Numbers of an observation that is no image. Behind attention the first layer sees its features.
+int count_in(const TensorFile& file) {
   const bool shared = file.holds("trunk.0.weight");
   const int count =
       file.metadata.contains(kInputs)
           ? number_in<int>(file, kInputs)
           : static_cast<int>(weights_in(file, shared ? "trunk.0" : "actor.0").shape[1]);
   if (count < 1 || count > kMaxInputs) refuse(file, fmt::format("{} is {}", kInputs, count));
+  return count;
+}
+
+ObsSpace numbers_in(const TensorFile& file) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  return ObsSpace::float32({count}, -kInfinity, kInfinity);
+  return ObsSpace::float32({count_in(file)}, -kInfinity, kInfinity);
 }
 
 // What the file says of its environment: enough to act.
@@ -297,12 +302,10 @@ void require_same_spaces(const PolicyFile& file, const EnvSpec& env) {
     refuse(file.tensors, fmt::format("is for images {}, observations of '{}' are others",
                                      in_quotes(file.tensors.find_metadata(kImage)), env.name));
   }
-  const bool shared = file.tensors.holds("trunk.0.weight");
-  const Tensor first = file.tensors.tensor(shared ? "trunk.0.weight" : "actor.0.weight");
-  const auto inputs = static_cast<int>(env.obs.elements());
-  if (first.shape.size() == 2 && first.shape[1] != inputs) {
+  const int numbers = count_in(file.tensors);
+  if (static_cast<size_t>(numbers) != env.obs.elements()) {
     refuse(file.tensors, fmt::format("is for observations of {} numbers, those of '{}' have {}",
-                                     first.shape[1], env.name, inputs));
+                                     numbers, env.name, env.obs.elements()));
   }
 }
 

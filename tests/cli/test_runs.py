@@ -671,6 +671,15 @@ class WarmStart(RunTest):
         self.assertIn("cannot change init", self.error(self.call("train", "--resume", self.run, "--init", model, status=2)))
 
 
+    def test_attention_as_well(self):
+        groups = ("net.torso=attention", "net.groups=1x2:16,2x1:16", "net.fusion=64")
+        self.train(1024, *groups)
+        self.call("train", "cartpole", "--init", self.run, "force=8", "--steps", 512, "--out", "second", *SMALL)
+        config = (self.folder / "second/config.yaml").read_text()
+        self.assertIn('groups: "1x2:16,2x1:16"', config)
+        self.assertIn("2 episodes of cartpole", self.call("eval", self.run, "force=8", "--episodes", 2).stdout)
+
+
 class Impala(RunTest):
     SETTINGS = ("cartpole-impala", "--steps", "8192", "num_envs=12", "n_steps=16", "eval.episodes=5", "--json")
 

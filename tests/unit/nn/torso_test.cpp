@@ -1,6 +1,7 @@
 // Torsos on every kernel against a slow twin: loops over windows and tokens, in double precision.
 #include "flotilla/nn/torso.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -814,6 +815,41 @@ TEST_P(TorsoTest, ActsFromItsFileAsBefore) {
     direct->value(0, batch.bytes.data(), 5, before.data());
     again->value(0, batch.bytes.data(), 5, after.data());
     EXPECT_EQ(after, before);
+  }
+}
+
+TEST(Torso, AFileServesOtherSettingsOfTheSameSpaces) {
+  std::vector<Case> all = torso_cases();
+  all.push_back(small("none", ObsSpace::float32({5}, -1, 1), {"hidden=20"}));
+  all.push_back(small("none, shared", ObsSpace::float32({5}, -1, 1), {"shared=true"}));
+  for (const Case& c : all) {
+    SCOPED_TRACE(c.name);
+    const ImageShape& image = c.spec.image;
+    std::vector<int> shape = {c.spec.inputs};
+    if (c.spec.sees_images()) shape = {image.rows, image.columns, image.channels};
+    EnvSpec env = images(c.spec.obs_type == ObsType::kUint8 ? ObsSpace::uint8(shape)  //
+                                                            : ObsSpace::float32(shape, -1, 1));
+    const auto policy = make_policy(c.spec, {.seed = 4});
+    const PolicyFile file = decode_policy(encode_policy(*policy, env, {"pictures", "", 0, 3}), "p");
+    env.time_limit = 77;
+    EXPECT_EQ(error_text(ErrorCode::kData, [&] { make_policy(file, env, {}); }),
+              "p: is a policy of 'pictures' with other observations, limits or metrics than it has "
+              "now");
+    const auto again = make_policy(file, env, {}, Fit::kSameSpaces);
+    EXPECT_TRUE(same_bits(again->parameters(), policy->parameters()));
+    const auto started = make_policy(c.spec, {.seed = 5});
+    start_from(file, env, *started);
+    EXPECT_TRUE(same_bits(started->parameters(), policy->parameters()));
+    ++shape[0];
+    env.obs = ObsSpace::float32(shape, -1, 1);
+    const std::string refusal =
+        error_text(ErrorCode::kData, [&] { start_from(file, env, *started); });
+    EXPECT_EQ(refusal, c.spec.sees_images()
+                           ? "p: is for images '" + file.tensors.find_metadata("image") +
+                                 "', observations of 'pictures' are others"
+                           : fmt::format("p: is for observations of {} numbers, those of "
+                                         "'pictures' have {}",
+                                         shape[0] - 1, shape[0]));
   }
 }
 
