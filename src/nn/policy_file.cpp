@@ -85,9 +85,11 @@ ObsSpace image_in(const TensorFile& file) {
   std::string type, rest;
   words >> shape[0] >> shape[1] >> shape[2] >> type;
   constexpr int kMaxSide = 4096, kMaxChannels = 1024;
+  constexpr int64_t kMaxElements = int64_t{1} << 24;  // each takes memory, and no tensor backs it
   const bool fits = words && !(words >> rest) && shape[0] > 0 && shape[0] <= kMaxSide &&
                     shape[1] > 0 && shape[1] <= kMaxSide && shape[2] > 0 &&
-                    shape[2] <= kMaxChannels;
+                    shape[2] <= kMaxChannels &&
+                    int64_t{shape[0]} * shape[1] * shape[2] <= kMaxElements;
   if (!fits) refuse(file, fmt::format("{} is {}", kImage, in_quotes(text)));
   if (type == "uint8") return ObsSpace::uint8(std::move(shape));
   constexpr float kInfinity = std::numeric_limits<float>::infinity();

@@ -857,7 +857,8 @@ TEST(Torso, AFileWithAnotherImageIsRefused) {
   const EnvSpec env = images(ObsSpace::uint8({9, 14, 2}));
   const auto policy = make_policy(torso_cases()[1].spec, {});
   PolicyFile file = decode_policy(encode_policy(*policy, env, {"pictures", "", 0, 3}), "p");
-  for (const char* image : {"9 14 2", "0 14 2 uint8", "9 14 2 uint8 1", "99999 1 1 uint8", "x"}) {
+  for (const char* image :
+       {"9 14 2", "0 14 2 uint8", "9 14 2 uint8 1", "99999 1 1 uint8", "4096 4096 2 uint8", "x"}) {
     file.tensors.metadata["image"] = image;
     EXPECT_EQ(error_text(ErrorCode::kData, [&] { make_policy(file, {}); }),
               "p: image is '" + std::string(image) + "'");
