@@ -152,7 +152,11 @@ bool MetricsTable::has(std::string_view name) const {
 
 void MetricsTable::add_row() {
   ++rows_;
-  if (rows_ * names_.size() > kMostValues) {
+  require_room(names_.size());
+}
+
+void MetricsTable::require_room(size_t names) const {
+  if (rows_ * names > kMostValues) {
     throw Error(ErrorCode::kData, fmt::format("more than {} values", kMostValues));
   }
 }
@@ -163,6 +167,7 @@ void MetricsTable::set(const std::string& name, double value) {
     if (names_.size() == kMostNames) {
       throw Error(ErrorCode::kData, fmt::format("more than {} names", kMostNames));
     }
+    require_room(names_.size() + 1);  // in all rows there are, however late it comes
     found = index_.emplace(name, names_.size()).first;
     names_.push_back(name);
     columns_.emplace_back();

@@ -30,6 +30,8 @@ class MetricsTable {
   void complete();
 
  private:
+  void require_room(size_t names) const;
+
   size_t rows_ = 0;
   std::vector<std::string> names_;
   std::vector<std::vector<double>> columns_;

@@ -79,6 +79,15 @@ TEST(MetricsTable, NamesAndValuesAreLimited) {
   EXPECT_NE(refusal(line).find("more than 134217728 values"), std::string::npos);
 }
 
+TEST(MetricsTable, ANameThatComesLateCountsInEveryRow) {
+  std::string text = "{\"step\": 1";
+  for (int i = 0; i < 1998; ++i) text += fmt::format(", \"n{}\": 1", i);
+  text += "}\n";
+  for (int i = 2; i < 67'142; ++i) text += fmt::format("{{\"step\": {}}}\n", i);
+  const std::string last = "{\"step\": 67142";  // in which 1999 names are still few enough
+  EXPECT_EQ(refusal(text + last + ", \"late\": 1}\n"), "m.jsonl:67142: more than 134217728 values");
+}
+
 TEST(MetricsTable, ToCsv) {
   EXPECT_EQ(to_csv(parse(kGood)), "step,a,b,c\n1,2.5,,\n2,,,1\n");
   EXPECT_EQ(to_csv(parse("{\"step\": 1, \"a,\\\"b\\\"\": 0.1}\n")),
