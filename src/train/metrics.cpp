@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <iterator>
-#include <memory>
+#include <span>
 
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
@@ -20,6 +19,7 @@ namespace flotilla {
 namespace {
 
 constexpr const char* kLines = "metrics.jsonl";
+constexpr size_t kLongestLine = size_t{1} << 24U;  // far more than a thousand names take
 
 double unix_time() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -69,44 +69,40 @@ struct Stretch {
                                             directory.path(kLines), number, what));
 }
 
-using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
-
-File open_lines(const Directory& directory) {
-  Descriptor opened = directory.open_to_read(kLines);
-  File file(::fdopen(opened.get(), "r"), std::fclose);
-  if (file == nullptr) throw_errno(ErrorCode::kData, "cannot read " + directory.path(kLines));
-  opened.release();
-  return file;
+// Fills `to`, or a part of it; 0: the file has ended. A read that fails is no end: what lies behind
+// it would be cut.
+size_t read_some(const Directory& directory, const Descriptor& file, std::span<char> to) {
+  for (;;) {
+    const ssize_t got = ::read(file.get(), to.data(), to.size());
+    if (got >= 0) return static_cast<size_t>(got);
+    if (errno != EINTR) throw_errno(ErrorCode::kData, "cannot read " + directory.path(kLines));
+  }
 }
 
-// The room getline() grows; freed also where a line is refused.
-struct LineBuffer {
-  LineBuffer() = default;
-  LineBuffer(const LineBuffer&) = delete;
-  LineBuffer& operator=(const LineBuffer&) = delete;
-  ~LineBuffer() { std::free(text); }
-
-  char* text = nullptr;
-  size_t room = 0;
-};
-
-// Calls see(line) for whole lines until it returns false.
+// Calls see(line, its number) for whole lines until it returns false; a torn last one is none.
 template <class See>
-void for_each_line(std::FILE* file, const See& see) {
-  LineBuffer buffer;
-  for (ssize_t size; (size = ::getline(&buffer.text, &buffer.room, file)) > 0;) {
-    const std::string_view line(buffer.text, static_cast<size_t>(size));
-    if (!line.ends_with('\n') || !see(line.substr(0, line.size() - 1))) break;  // torn
+void for_each_line(const Directory& directory, const See& see) {
+  const Descriptor file = directory.open_to_read(kLines);
+  std::vector<char> piece(size_t{1} << 16U);
+  std::string text;  // not seen yet
+  int64_t number = 1;
+  while (const size_t got = read_some(directory, file, piece)) {
+    text.append(piece.data(), got);
+    size_t begin = 0;
+    for (size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
+      if (!see(std::string_view(text).substr(begin, end - begin), number++)) return;
+    }
+    text.erase(0, begin);
+    if (text.size() > kLongestLine) {
+      refuse_line(directory, number, fmt::format("is longer than {} bytes", kLongestLine));
+    }
   }
 }
 
 Stretch lines_up_to(const Directory& directory, int64_t last_step) {
   Stretch kept;
   if (!directory.holds(kLines)) return kept;
-  const File file = open_lines(directory);
-  int64_t number = 0;
-  for_each_line(file.get(), [&](std::string_view line) {
-    ++number;
+  for_each_line(directory, [&](std::string_view line, int64_t number) {
     const auto place = place_of(line);
     if (!place && kept.last.step < last_step) {
       refuse_line(directory, number, "is damaged; what is behind it would be lost");
@@ -215,7 +211,9 @@ void MetricsLog::flush() {
 void MetricsLog::sync_lines() const { lines_.sync(); }
 
 bool has_metrics(const Directory& directory) {
-  return directory.holds(kLines) && std::fgetc(open_lines(directory).get()) != EOF;
+  char first = 0;
+  return directory.holds(kLines) &&
+         read_some(directory, directory.open_to_read(kLines), {&first, 1}) > 0;
 }
 
 void require_whole_metrics(const Directory& directory, int64_t last_step) {

@@ -2,6 +2,7 @@
 #include "flotilla/train/metrics.h"
 
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -76,6 +77,29 @@ TEST_F(MetricsTest, LinesThatAreThereTwiceOrSwappedAreRefused) {
             path() + ":3: step 20 comes after step 20" + end);
   EXPECT_EQ(refusal(line(20) + line(10) + line(30)),
             path() + ":2: step 10 comes after step 20" + end);
+}
+
+TEST_F(MetricsTest, ALineWithoutEndIsRefusedAndNothingLost) {
+  const std::string text = line(10) + "{\"step\": 20, \"" + std::string(17 << 20, 'x') + "\": 1}\n";
+  write(text + line(30));
+  EXPECT_EQ(error_text(ErrorCode::kData, [&] { cut_metrics(directory_.string(), 30); }),
+            path() +
+                ":2: is longer than 16777216 bytes: mend or remove this line, or move the file "
+                "away");
+  EXPECT_EQ(fs::file_size(path()), text.size() + line(30).size());
+}
+
+TEST_F(MetricsTest, AReadThatFailsIsNoEndOfTheFile) {
+  write(line(10));
+  // Nothing is mapped at its beginning, so to read there is an input/output error.
+  if (mount("/proc/self/mem", path().c_str(), nullptr, MS_BIND, nullptr) != 0) {
+    GTEST_SKIP() << "no file can be mounted here";
+  }
+  const std::string expected = "cannot read " + path() + ": Input/output error";
+  EXPECT_EQ(error_text(ErrorCode::kData, [&] { require_whole_metrics(directory_.string(), 10); }),
+            expected);
+  EXPECT_EQ(error_text(ErrorCode::kData, [&] { has_metrics(directory_.string()); }), expected);
+  umount2(path().c_str(), MNT_DETACH);
 }
 
 TEST_F(MetricsTest, WhatIsWrittenIsThere) {
