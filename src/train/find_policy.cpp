@@ -36,6 +36,14 @@ int64_t find_step(const Checkpoints& checkpoints, const std::string& path,
                           fmt::join(steps, ", "), which));
 }
 
+// Of one policy there is nothing to choose.
+void require_no_choice(const std::string& path, const std::string& which) {
+  if (which == "last") return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("--checkpoint {}: expected the directory of a run, '{}' is one policy",
+                          which, path));
+}
+
 // "" where its settings are lost.
 std::string env_of_run(const Directory& run) {
   if (!run.holds(kConfigFile)) return "";
@@ -60,9 +68,15 @@ PolicyFile find_policy(const std::string& path, const std::string& checkpoint) {
   if (!path_exists(path)) {
     throw Error(ErrorCode::kUsage, "there is no run or policy file '" + path + "'");
   }
-  if (!fs::is_directory(path)) return read_model(path);
+  if (!fs::is_directory(path)) {
+    require_no_choice(path, checkpoint);
+    return read_model(path);
+  }
   const Directory run(path);
-  if (run.holds("model.safetensors")) return read_model_in(run);
+  if (run.holds("model.safetensors")) {
+    require_no_choice(path, checkpoint);
+    return read_model_in(run);
+  }
   const Checkpoints checkpoints(run);
   const int64_t step = find_step(checkpoints, path, checkpoint);
   checkpoints.warn_of_other_runs(step);

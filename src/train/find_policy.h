@@ -9,8 +9,8 @@
 
 namespace flotilla {
 
-// `checkpoint`: "last", "best" or a step; of a file it does not count. Throws Error(kUsage) where
-// there is none, Error(kData) for a damaged one.
+// `checkpoint`: "last", "best" or a step; where the path is no run, "last". Throws Error(kUsage)
+// where there is none, Error(kData) for a damaged one.
 PolicyFile find_policy(const std::string& path, const std::string& checkpoint);
 // Whether one of a run's checkpoints is best: it was evaluated during training.
 bool has_best(const std::string& path);

@@ -123,6 +123,8 @@ class Funding(unittest.TestCase):
         self.assertEqual((judged["checkpoint"], f"step_{best}/" in judged["policy"]), ("best", True), judged["policy"])
         last = self.json("funding", "eval", "run", "--windows", 2, "--checkpoint", "last")
         self.assertIn("step_512/", last["policy"])
+        self.assertEqual(self.json("funding", "eval", last["policy"], "--windows", 2)["checkpoint"], "file")
+        self.assertIn("is one policy", self.refused(2, "funding", "eval", last["policy"], "--checkpoint", "best"))
         validation = self.json("eval", "run", "--checkpoint", "512", "--episodes", 4, "levels=validation")
         self.assertAlmostEqual(validation["mean"], evals[-1]["eval/episodic_return"])
         self.assertIn("eval.levels", self.refused(2, "train", "funding", "eval.levels=test"))

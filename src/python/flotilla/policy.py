@@ -24,7 +24,7 @@ class Policy:
     @classmethod
     def load(cls, path: Union[str, "os.PathLike[str]", "Run"], checkpoint: str | int = "last", *,
              seed: int = 0) -> "Policy":
-        """A run directory, a `Run`, or a policy file. checkpoint: "last", "best" or a step."""
+        """A run directory, a `Run`, or a policy file. checkpoint: of a run, "last", "best" or a step."""
         path = os.fsencode(getattr(path, "path", path))
         return cls(_native.LoadedPolicy(path, str(checkpoint)), seed)
 

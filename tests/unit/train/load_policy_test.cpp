@@ -18,28 +18,51 @@ namespace {
 class LoadPolicy : public testing::Test {
  protected:
   ~LoadPolicy() override { std::filesystem::remove_all(path_); }
+
+  // A run with checkpoints every 128 of 512 steps.
+  std::unique_ptr<flotilla::Run> train() const {
+    const Config config =
+        load_run_config(registry(), "cartpole", true,
+                        {"num_envs=8", "horizon=16", "steps=512", "checkpoint.every=128"});
+    auto run =
+        std::make_unique<flotilla::Run>(RunConfig(env_of(registry(), config), config), path_);
+    run->train();
+    run->finish();
+    return run;
+  }
+
   const std::string path_ =
       std::filesystem::temp_directory_path() / ("flotilla-load-policy-" + std::to_string(getpid()));
 };
 
 TEST_F(LoadPolicy, OfARunOrAFile) {
-  const Config config =
-      load_run_config(registry(), "cartpole", true,
-                      {"num_envs=8", "horizon=16", "steps=512", "checkpoint.every=128"});
-  flotilla::Run run(RunConfig(env_of(registry(), config), config), path_);
-  run.train();
-  run.finish();
+  const auto run = train();
   const std::array<float, 4> obs = {0.01F, 0.2F, -0.03F, -0.4F};
-  const int expected = run.trainer().policy().predict(obs).discrete();
+  const int expected = run->trainer().policy().predict(obs).discrete();
   const auto policy = load_policy(path_);
   EXPECT_EQ(policy->predict(obs).discrete(), expected);
-  EXPECT_EQ(sha256(policy->parameters()), run.trainer().params_sha256());
-  EXPECT_NE(sha256(load_policy(path_, "384")->parameters()), run.trainer().params_sha256());
+  EXPECT_EQ(sha256(policy->parameters()), run->trainer().params_sha256());
+  EXPECT_NE(sha256(load_policy(path_, "384")->parameters()), run->trainer().params_sha256());
   const std::string file = Checkpoints(path_).model_path(512);
-  EXPECT_EQ(sha256(load_policy(file)->parameters()), run.trainer().params_sha256());
+  EXPECT_EQ(sha256(load_policy(file)->parameters()), run->trainer().params_sha256());
   EXPECT_EQ(Inference(file).predict(obs).discrete(), expected);
   EXPECT_EQ(error_text(ErrorCode::kUsage, [&] { load_policy(path_ + "/nowhere"); }),
             "there is no run or policy file '" + path_ + "/nowhere'");
+}
+
+TEST_F(LoadPolicy, AChoiceOfCheckpointsNeedsARun) {
+  train();
+  const std::string file = Checkpoints(path_).model_path(384);
+  const std::string folder = std::filesystem::path(file).parent_path();
+  for (const std::string& path : {file, folder}) {
+    EXPECT_EQ(sha256(load_policy(path, "last")->parameters()),
+              sha256(load_policy(path_, "384")->parameters()));
+    for (const std::string which : {"77", "384", "best"}) {
+      EXPECT_EQ(error_text(ErrorCode::kUsage, [&] { load_policy(path, which); }),
+                "--checkpoint " + which + ": expected the directory of a run, '" + path +
+                    "' is one policy");
+    }
+  }
 }
 
 // Acts by the light runtime, row by row.

@@ -12,8 +12,6 @@ namespace {
 
 // Unless it is said: the one that did best on validation windows, where there were any.
 std::string checkpoint_of(const JudgeArguments& arguments) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(arguments.run, error)) return "file";
   if (!arguments.checkpoint.empty()) return arguments.checkpoint;
   return has_best(arguments.run) ? "best" : "last";
 }
@@ -74,8 +72,9 @@ void JudgeArguments::add_to(Command& command) {
 }
 
 JudgedPolicy read_judged_policy(const Program& program, const JudgeArguments& arguments) {
-  const std::string checkpoint = checkpoint_of(arguments);
+  std::string checkpoint = checkpoint_of(arguments);
   const PolicyFile file = find_policy(arguments.run, checkpoint);
+  if (!std::filesystem::is_directory(arguments.run)) checkpoint = "file";
   const std::string& origin = file.tensors.origin;
   if (file.origin.env != "funding") {
     throw Error(ErrorCode::kUsage,
