@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <set>
 
+#include "flotilla/core/file.h"
 #include "flotilla/core/log.h"
 #include "flotilla/core/sha256.h"
 #include "flotilla/core/version.h"
@@ -60,12 +61,17 @@ CheckpointState read_state_in(const Directory& folder) {
   return decode_state(folder.read(kState, kLargestFile), folder.path(kState));
 }
 
-std::string read_checked(const Directory& folder, const char* name, const CheckpointState& state) {
-  std::string bytes = folder.read(name, kLargestFile);
+void require_checksum(const std::string& bytes, const CheckpointState& state, const char* name,
+                      const std::string& path) {
   const auto expected = state.files.find(name);
   if (expected == state.files.end() || expected->second != sha256_hex(bytes)) {
-    refuse(folder.path(name), "does not match its checksum");
+    refuse(path, "does not match its checksum");
   }
+}
+
+std::string read_checked(const Directory& folder, const char* name, const CheckpointState& state) {
+  std::string bytes = folder.read(name, kLargestFile);
+  require_checksum(bytes, state, name, folder.path(name));
   return bytes;
 }
 
@@ -257,9 +263,13 @@ void Checkpoints::cut(int64_t step, const std::string& run_id) const {
 CheckpointState Checkpoints::read_state(int64_t step) const { return read_state_in(folder(step)); }
 
 PolicyFile read_model(const std::string& path) {
+  const std::string bytes = read_whole_file(path, kLargestFile);
   const std::filesystem::path file(path);
-  if (file.filename() != kModel) return read_policy_file(path);
-  return read_model_in(file.has_parent_path() ? file.parent_path().string() : ".");
+  if (file.filename() == kModel) {
+    const Directory folder(file.has_parent_path() ? file.parent_path().string() : ".");
+    if (folder.holds(kState)) require_checksum(bytes, read_state_in(folder), kModel, path);
+  }
+  return decode_policy(bytes, path);
 }
 
 PolicyFile read_model_in(const Directory& folder) {

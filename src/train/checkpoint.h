@@ -99,10 +99,11 @@ class Checkpoints {
   std::vector<int64_t> others_;                      // that prune() has found not to be of this run
 };
 
-// The model.safetensors at `path`, checked against the checksum in the state.json beside it where
-// there is one. Throws Error(kData).
+// The policy file at `path`, which may be a link, as the caches of other programs have them; a
+// model.safetensors is checked against the checksum in the state.json beside it where there is one.
+// Throws Error(kData).
 PolicyFile read_model(const std::string& path);
-// The same of the model.safetensors in a folder, which must not be a link.
+// The model.safetensors in a folder, likewise checked; it must not be a link.
 PolicyFile read_model_in(const Directory& folder);
 
 }  // namespace flotilla

@@ -65,6 +65,21 @@ TEST_F(LoadPolicy, AChoiceOfCheckpointsNeedsARun) {
   }
 }
 
+TEST_F(LoadPolicy, ALinkIsFollowedWhereItIsTheNameThatWasGiven) {
+  namespace fs = std::filesystem;
+  train();
+  const std::string file = Checkpoints(path_).model_path(512);
+  const std::string cache = path_ + "/cache", link = cache + "/model.safetensors";
+  fs::create_directory(cache);
+  fs::create_symlink(file, link);
+  EXPECT_EQ(sha256(load_policy(link)->parameters()), sha256(load_policy(file)->parameters()));
+  const std::string refusal = "cannot read " + link + ": it is a symbolic link";
+  EXPECT_EQ(error_text(ErrorCode::kData, [&] { load_policy(cache); }), refusal);
+  fs::copy_file(Checkpoints(path_).path(384) + "/state.json", cache + "/state.json");
+  EXPECT_EQ(error_text(ErrorCode::kData, [&] { load_policy(link); }),
+            link + ": does not match its checksum");
+}
+
 // Acts by the light runtime, row by row.
 void act(Inference& inference, const EnvSpec& env, const ActRows& rows) {
   const size_t obs_bytes = env.obs.row_bytes(), action_bytes = env.action.dims() * sizeof(float);
