@@ -175,21 +175,9 @@ std::vector<float> column_values(const TensorFile& file, const char* name, size_
   refuse(file, fmt::format("'{}' has {} numbers, expected {}", name, values.size(), columns));
 }
 
-NetworkSpec network_in(const PolicyFile& file, const EnvSpec& env) {
-  try {
-    Config config(NetworkSpec::schema());
-    config.load_yaml_text(file.tensors.find_metadata("network"), file.tensors.origin);
-    return NetworkSpec::from(config, "", env);
-  } catch (const Error& error) {  // nothing the user has written
-    const std::string what = error.what();
-    if (what.starts_with(file.tensors.origin)) throw Error(ErrorCode::kData, what);
-    refuse(file.tensors, "network: " + what);
-  }
-}
-
 // The network by what the file alone says of it.
 NetworkSpec own_network(const PolicyFile& file) {
-  NetworkSpec network = network_in(file, env_in(file));
+  NetworkSpec network = network_of(file, env_in(file));
   require_backed(file.tensors, network);
   return network;
 }
@@ -311,6 +299,16 @@ void require_same_spaces(const PolicyFile& file, const EnvSpec& env) {
   }
 }
 
+NetworkSpec network_of(const PolicyFile& file, const EnvSpec& env) {
+  try {
+    return NetworkSpec::from(network_config(file), "", env);
+  } catch (const Error& error) {  // nothing the user has written
+    const std::string what = error.what();
+    if (what.starts_with(file.tensors.origin)) throw Error(ErrorCode::kData, what);
+    refuse(file.tensors, "network: " + what);
+  }
+}
+
 Config network_config(const PolicyFile& file) {
   Config config(NetworkSpec::schema());
   config.load_yaml_text(file.tensors.find_metadata("network"), file.tensors.origin);
@@ -347,7 +345,7 @@ std::unique_ptr<Policy> make_policy(const PolicyFile& file, const EnvSpec& env,
                                     const PolicyOptions& options, Fit fit) {
   if (fit == Fit::kSameEnv) require_fit(file, env);
   if (fit == Fit::kSameSpaces) require_same_spaces(file, env);
-  auto policy = make_policy(network_in(file, env), options);
+  auto policy = make_policy(network_of(file, env), options);
   load_policy(file, *policy);
   return policy;
 }

@@ -62,6 +62,8 @@ void load_policy(const PolicyFile& file, Policy& policy);
 // A warm start: the parameters and the normalisers, with which the training of `policy` goes on in
 // an environment with the same spaces. Throws Error(kData) where they do not fit.
 void start_from(const PolicyFile& file, const EnvSpec& env, Policy& policy);
+// The network of the file for an environment with the same spaces. Throws Error(kData).
+NetworkSpec network_of(const PolicyFile& file, const EnvSpec& env);
 // The keys of NetworkSpec::schema() with the file's values.
 Config network_config(const PolicyFile& file);
 

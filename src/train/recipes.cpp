@@ -124,8 +124,8 @@ class Sources {
   const std::string algo_;
 };
 
-// A warm start has the network of what it starts from, unless the user says another, which is
-// refused when it is loaded.
+// A warm start has the network of what it starts from, unless the user says another, which a run
+// refuses where the weights do not fit it.
 void adopt_network(const PolicyFile& file, Config& config) {
   const Config network = network_config(file);
   for (const Key& key : network.schema().keys()) {

@@ -122,6 +122,25 @@ const RunConfig& require_free(const RunConfig& config, const std::string& direct
   return config;
 }
 
+// Before there is a directory, and with the words of whoever gave the keys: a policy serves where
+// it fits the spaces, and where the network is its own.
+RunConfig with_fitting_init(RunConfig run) {
+  if (run.init.empty()) return run;
+  const PolicyFile file = find_policy(run.init, "last");
+  require_same_spaces(file, run.spec);
+  const Config its = network_of(file, run.spec).to_config(), asked = run.network.to_config();
+  for (const std::string name :
+       {"torso", "groups", "fusion", "hidden", "shared", "normalize_obs"}) {
+    const std::string expected = its.input_text(name), got = asked.input_text(name);
+    if (expected == got) continue;
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{}: expected {}, as the policy of init has it ({}); got {}",
+                            run.config.schema().at("net." + name).name, expected,
+                            file.tensors.origin, got));
+  }
+  return run;
+}
+
 // Before the first one is trained, lest a mistake in the last show after hours.
 std::vector<CurriculumPhase> checked_phases(const RunConfig& run, const Algorithms& algorithms) {
   std::vector<CurriculumPhase> phases = phases_of(run);
@@ -145,7 +164,8 @@ Run::Run(const RunConfig& config, const std::string& directory, const Algorithms
       run_(require_free(config, directory)),
       algorithms_(algorithms),
       phases_(checked_phases(run_, algorithms)),
-      trainer_(std::make_unique<Trainer>(in_phase(run_, phases_, 0, algorithms))),
+      trainer_(
+          std::make_unique<Trainer>(with_fitting_init(in_phase(run_, phases_, 0, algorithms)))),
       directory_(RunDirectory::make(
           directory.empty() ? make_run_path(run_.type.name, run_.seed) : directory, kNames)),
       checkpoints_(directory_.directory()) {

@@ -668,6 +668,12 @@ class WarmStart(RunTest):
         summaries = [json.loads((self.folder / name / "summary.json").read_text()) for name in ("of_run", "of_file")]
         self.assertEqual(summaries[0]["params_sha256"], summaries[1]["params_sha256"])
         self.assertIn("has actions", self.error(self.call("train", "pendulum", "--init", self.run, status=4)))
+        self.assertFalse((self.folder / "runs").exists())
+        for setting, said in (("normalize_obs=true", "normalize_obs: expected false, as the policy of init has it"),
+                              ("net.hidden=32", "net.hidden: expected 16, as the policy of init has it")):
+            done = self.call("train", "cartpole", "--init", self.run, setting, "--out", "mistaken", status=2)
+            self.assertIn(said, self.error(done))
+            self.assertFalse((self.folder / "mistaken").exists())
         self.assertIn("cannot change init", self.error(self.call("train", "--resume", self.run, "--init", model, status=2)))
 
 

@@ -82,9 +82,17 @@ TEST_F(WarmStart, ResumesWithoutWhatItStartedFrom) {
 TEST_F(WarmStart, RefusesWhatDoesNotFit) {
   EXPECT_NE(refusal(ErrorCode::kData, "cartpole", {"init=" + first_}).find("has actions"),
             std::string::npos);
-  EXPECT_NE(refusal(ErrorCode::kData, "pendulum", {"init=" + first_, "net.hidden=4"})
-                .find("has another shape than the network's"),
-            std::string::npos);
+  const std::string origin = Checkpoints(first_).model_path(1280);
+  const auto mistake = [&](const std::string& setting) {
+    return refusal(ErrorCode::kUsage, "pendulum", {"init=" + first_, setting});
+  };
+  const std::string as = ", as the policy of init has it (" + origin + "); got ";
+  EXPECT_EQ(mistake("net.hidden=4"), "net.hidden: expected 16,8" + as + "4");
+  EXPECT_EQ(mistake("net.shared=true"), "net.shared: expected false" + as + "true");
+  EXPECT_EQ(mistake("normalize_obs=false"), "normalize_obs: expected true" + as + "false");
+  EXPECT_FALSE(std::filesystem::exists(second_));
+  flotilla::Run(short_run("pendulum", {"init=" + first_, "net.hidden=16, 8", "net.init=default"}),
+                second_);
   EXPECT_EQ(refusal(ErrorCode::kUsage, "pendulum", {"init=nowhere"}),
             "there is no run or policy file 'nowhere'");
 }
