@@ -109,19 +109,29 @@ class PythonSource {
   const std::string& name() const { return name_; }
   const std::string& interpreter() const { return interpreter_; }
 
-  std::vector<std::string> command(const std::vector<std::string>& settings, bool describe) const {
-    std::vector<std::string> words = {interpreter_, "-m", "flotilla.worker"};
-    if (describe) words.emplace_back("--describe");
-    words.push_back(name_);
+  std::vector<std::string> worker_command(const std::vector<std::string>& settings) const {
+    std::vector<std::string> words = {interpreter_, "-m", "flotilla.worker", name_};
     words.insert(words.end(), settings.begin(), settings.end());
     return words;
   }
 
-  // With the keys of the env, and the spec it has with these settings, or why it has none.
-  const Json& answer(const std::vector<std::string>& settings) {
-    const auto known = answers_.find(settings);
-    return known != answers_.end() ? known->second
-                                   : answers_.emplace(settings, ask(settings)).first->second;
+  // No env is made for them: with the defaults of its settings it may be slow, or not be possible.
+  const Json& keys() { return answer({"--keys", name_})["keys"]; }
+
+  // What an env with these settings looks like.
+  const Json& description(const std::vector<std::string>& settings) {
+    std::vector<std::string> words = {"--describe", name_};
+    words.insert(words.end(), settings.begin(), settings.end());
+    return answer(words)["env"];
+  }
+
+ private:
+  // Every question is asked once.
+  const Json& answer(const std::vector<std::string>& question) {
+    auto known = answers_.find(question);
+    if (known == answers_.end()) known = answers_.emplace(question, ask(question)).first;
+    if (known->second.contains("error")) fail(known->second);
+    return known->second;
   }
 
   // Says the traceback, and throws.
@@ -133,14 +143,13 @@ class PythonSource {
                                                interpreter_, answer["error"].text()));
   }
 
- private:
-  Json ask(const std::vector<std::string>& settings) const {
-    const Ended ended = run_to_end(command(settings, true), kAnswerSeconds);
+  Json ask(const std::vector<std::string>& question) const {
+    std::vector<std::string> command = {interpreter_, "-m", "flotilla.worker"};
+    command.insert(command.end(), question.begin(), question.end());
+    const Ended ended = run_to_end(command, kAnswerSeconds);
     stop_if_interrupted();
     const std::optional<Json> json = Json::try_parse(ended.output);
-    if (json && json->is_object() && (json->contains("error") || json->contains("env"))) {
-      return *json;
-    }
+    if (json && json->is_object()) return *json;
     const std::string how = ended.timed_out
                                 ? fmt::format("gave no answer within {} s", kAnswerSeconds)
                             : ended.status < 0 ? std::string("was killed by a signal")
@@ -180,10 +189,9 @@ Schema schema_of(const Json& keys) {
 
 std::unique_ptr<EnvLoop> make_remote_loop(PythonSource& source, const Config& config,
                                           int time_limit) {
-  const Json& answer = source.answer(settings_of(config));
-  if (!answer.contains("env")) source.fail(answer);
-  const auto description = PythonDescription::from(answer["env"], source.name(), time_limit);
-  const int frames = stacks_itself(answer["keys"]) ? 1 : frame_stack_of(config);
+  const auto description = PythonDescription::from(source.description(settings_of(config)),
+                                                   source.name(), time_limit);
+  const int frames = stacks_itself(source.keys()) ? 1 : frame_stack_of(config);
   if (description.keeps_states) {
     return std::make_unique<RemoteLoop<PythonState<kPythonStateBytes>>>(description.spec, frames);
   }
@@ -217,17 +225,15 @@ PythonDescription PythonDescription::from(const Json& json, const std::string& n
 EnvType python_env_type(const std::string& name) {
   require_permission(name);
   const auto source = std::make_shared<PythonSource>(name);
-  const Json& answer = source->answer({});
-  if (!answer.contains("keys")) source->fail(answer);
   return {
       .name = name,
       .summary = "Python code, run by " + source->interpreter(),
-      .schema = schema_of(answer["keys"]),
+      .schema = schema_of(source->keys()),
       .make_loop = [source](
                        const Config& config,
                        int time_limit) { return make_remote_loop(*source, config, time_limit); },
       .worker_command =
-          [source](const Config& config) { return source->command(settings_of(config), false); }};
+          [source](const Config& config) { return source->worker_command(settings_of(config)); }};
 }
 
 }  // namespace flotilla

@@ -1,7 +1,8 @@
 // Environments that are Python code: "gym:ID" is gymnasium.make(ID), "py:MODULE:NAME" what
 // MODULE.NAME(...) returns. They live in workers that are Python interpreters with the package
 // `flotilla` (python -m flotilla.worker), over the same segment as native ones. This side only
-// knows what such an env looks like: the interpreter is asked, once for every choice of settings.
+// knows what such an env looks like: the interpreter is asked, once for its keys, for which no env is
+// made, and once for every choice of settings.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ struct PythonSettings {
 PythonSettings& python_settings();
 
 // Its keys are the parameters of whatever makes the env. Throws Error(kUsage): there is no Python
-// with the package, or it cannot make the env.
+// with the package, or it does not find what makes the env.
 EnvType python_env_type(const std::string& name);
 
 // The part of a slot behind its header. What get_state() of the env returned, with the observation

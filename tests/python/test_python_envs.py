@@ -75,8 +75,8 @@ class Case(unittest.TestCase):
         return (json.loads(out) if out else None), errors
 
 
-def describe(env, *settings):
-    done = subprocess.run([sys.executable, "-m", "flotilla.worker", "--describe", env, *settings],
+def ask(question, env, *settings):
+    done = subprocess.run([sys.executable, "-m", "flotilla.worker", question, env, *settings],
                           capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
     return json.loads(done.stdout)
 
@@ -165,14 +165,15 @@ class Spaces(unittest.TestCase):
 
 class Describing(Case):
     def test_the_answer(self):
-        answer = describe("py:python_envs:Walk", "length=9")
+        answer = ask("--describe", "py:python_envs:Walk", "length=9")
         self.assertEqual(answer["env"]["action"], {"kind": "discrete", "choices": [3]})
         self.assertEqual(answer["env"]["obs"]["shape"], [3])
         self.assertEqual((answer["env"]["has_mask"], answer["env"]["state_bytes"]), (False, 0))
-        self.assertEqual([(key["name"], key["default"]) for key in answer["keys"]],
+        self.assertEqual([(key["name"], key["default"])
+                          for key in ask("--keys", "py:python_envs:Walk")["keys"]],
                          [("length", "20"), ("log", ""), ("kwargs", "")])
-        self.assertGreater(describe("py:python_envs:Kept")["env"]["state_bytes"], 12)
-        gym = describe("gym:CartPole-v1")
+        self.assertGreater(ask("--describe", "py:python_envs:Kept")["env"]["state_bytes"], 12)
+        gym = ask("--keys", "gym:CartPole-v1")
         self.assertEqual({key["name"]: key["default"] for key in gym["keys"]},
                          {"sutton_barto_reward": "false", "render_mode": "",
                           "max_episode_steps": "500", "kwargs": ""})
@@ -189,9 +190,23 @@ class Describing(Case):
             self.assertEqual(errors.count("\nflotilla: ") + errors.startswith("flotilla: "), 1, errors)
             self.assertEqual("Traceback" in errors, env != "py:python_envs:leaving", errors)
 
+    def test_only_what_was_asked_for_is_made(self):
+        """One with the defaults of the settings takes its process with it."""
+        out, _ = self.bench("py:python_envs:Picky", "port=5")
+        self.assertEqual(out["failures"], 0)
+        made = self.folder / "made"
+        self.train("py:python_envs:Picky", "port=6", f"log={made}", "--n-envs", "2", "--workers", "1",
+                   "--iterations", "1", "n_steps=8")
+        # One to look at by the program, one by the worker, and those that are played.
+        self.assertEqual([json.loads(line) for line in made.read_text().splitlines()], 4 * [{"port": 6}])
+        out, _ = self.flotilla("list", "py:python_envs:Picky", "--keys")
+        self.assertIn("env.port", out)
+        _, errors = self.bench("py:python_envs:Picky", status=2)
+        self.assertIn("exited with status 5", errors)
+
     def test_refusals(self):
         """As workers say them, in this process."""
-        from flotilla.worker import describe as describe_here
+        from flotilla.worker import answer_of, describe
         for env, settings, message in (
                 ("py:no_such_module_at_all:make", [], "ModuleNotFoundError: No module named"),
                 ("py:python_envs:missing", [], "module python_envs has no missing"),
@@ -203,7 +218,7 @@ class Describing(Case):
                 ("py:python_envs:Any", ["action=endless"], "no finite bounds"),
                 ("py:python_envs:anything", ["kwargs=5"], "expected a JSON object"),
                 ("gym:NoSuchEnv-v7", [], "NoSuchEnv")):
-            self.assertIn(message, describe_here(env, settings).get("error", "none"), env)
+            self.assertIn(message, answer_of(describe, env, settings).get("error", "none"), env)
 
     def test_settings(self):
         _, errors = self.flotilla("train", "py:python_envs:Walk", "lenth=3", status=2)

@@ -1,11 +1,13 @@
 """Python environments for Flotilla's trainer: tells what one looks like, and serves as a worker.
 
+    python -m flotilla.worker --keys ENV
     python -m flotilla.worker --describe ENV [key=value ...]
     python -m flotilla.worker ENV [key=value ...] --flotilla-worker ...
 
 ENV is gym:ID, which is gymnasium.make(ID, ...), or py:MODULE:NAME, which is MODULE.NAME(...). The
-first form prints one JSON object on stdout. The second one is started by the trainer alone, which
-adds where its work lies. Whatever an environment prints goes to stderr in both.
+first two forms print one JSON object on stdout: which settings there are, for which no environment
+is made, and what an environment with these settings looks like. The last one is started by the
+trainer alone, which adds where its work lies. Whatever an environment prints goes to stderr in all.
 """
 
 import importlib
@@ -463,19 +465,23 @@ def described(error, heading=""):
     return line_of(error)
 
 
-# --- the two forms of the command
+# --- the forms of the command
+
+
+def keys(name):
+    return {"keys": Source(name, []).keys}
 
 
 def describe(name, settings):
-    answer = {}
+    return {"env": Share(Source(name, settings)).description}
+
+
+def answer_of(question, *arguments):
+    """What it returns, or why it does not."""
     try:
-        source = Source(name, settings)
-        answer["keys"] = source.keys
-        answer["env"] = Share(source).description
+        return question(*arguments)
     except (Exception, SystemExit) as error:  # pylint: disable=broad-except
-        answer["error"] = line_of(error)
-        answer["traceback"] = traceback_of(error)
-    return answer
+        return {"error": line_of(error), "traceback": traceback_of(error)}
 
 
 def main(arguments):
@@ -483,8 +489,9 @@ def main(arguments):
     stdout = os.dup(1)
     os.dup2(2, 1)  # stdout is for our answer alone
     sys.stdout.reconfigure(line_buffering=True)
-    if arguments[:1] == ["--describe"]:
-        answer = describe(arguments[1], arguments[2:])
+    if arguments[0] in ("--keys", "--describe"):
+        answer = (answer_of(keys, arguments[1]) if arguments[0] == "--keys" else
+                  answer_of(describe, arguments[1], arguments[2:]))
         sys.stdout.flush()
         with os.fdopen(stdout, "w", encoding="utf-8") as out:
             json.dump(answer, out)

@@ -211,6 +211,16 @@ class SlowStart(Walk):
         return super().reset(seed=seed)
 
 
+class Picky(Walk):
+    """Cannot be made with the defaults of its settings."""
+
+    def __init__(self, port=0, log=""):
+        if port == 0:
+            os._exit(5)
+        note(log, port=port)
+        super().__init__()
+
+
 class BadReset(Walk):
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed)[0]
