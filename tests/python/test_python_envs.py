@@ -135,9 +135,12 @@ class Spaces(unittest.TestCase):
                 continue
             ours = Actions(space, gymnasium.spaces)
             draw = np.random.default_rng(5)
-            for _ in range(20):
-                row = (draw.uniform(ours.low, ours.high).astype(np.float32) if ours.is_box
-                       else np.array([draw.integers(n) for n in ours.choices], np.int32))
+            if ours.is_box:
+                bounds = np.array([ours.low, ours.high])
+                rows = np.concatenate([bounds, draw.uniform(*bounds, (20, len(ours.low)))]).astype(np.float32)
+            else:
+                rows = draw.integers(ours.choices, size=(20, len(ours.choices)), dtype=np.int32)
+            for row in rows:
                 self.assertTrue(space.contains(ours.decoded(row)), (name, ours.decoded(row)))
         ours = Actions(python_envs.ACTIONS["tuple"], gymnasium.spaces)
         self.assertEqual(ours.choices, [3, 2, 2])
@@ -243,9 +246,9 @@ class Describing(Case):
 
 class Stepping(Case):
     def test_every_space(self):
-        for action in ("discrete", "multi", "binary", "box", "box64", "tuple", "dict"):
+        for action in ("discrete", "multi", "binary", "box", "box64", "scalar64", "tuple", "dict"):
             obs = {"discrete": "dict", "multi": "image", "binary": "tuple", "box": "box64",
-                   "box64": "discrete", "tuple": "multi", "dict": "scalar"}[action]
+                   "box64": "discrete", "scalar64": "binary", "tuple": "multi", "dict": "scalar"}[action]
             self.bench("py:python_envs:Any", f"obs={obs}", f"action={action}", "--num-envs", "2")
 
     def test_seeds(self):

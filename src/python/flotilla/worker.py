@@ -317,6 +317,9 @@ class Actions:
             value = chosen.astype(space.dtype).reshape(space.shape)
             return (value[()] if space.shape == () else value), row[count:]
         value = row[:part.size].astype(space.dtype).reshape(space.shape)
+        # In a row of the batch, of float32, other bounds may be rounded outwards.
+        if isinstance(part, BoxPart) and space.dtype != np.float32:
+            value.clip(space.low, space.high, out=value)
         return value, row[part.size:]
 
 

@@ -122,7 +122,8 @@ ACTIONS = {
     "multi": spaces.MultiDiscrete([2, 3]),
     "binary": spaces.MultiBinary(2),
     "box": spaces.Box(-2, 2, (2, 2), np.float32),
-    "box64": spaces.Box(-2, 2, (1,), np.float64),
+    "box64": spaces.Box(-0.1, 0.1, (1,), np.float64),  # a float32 of 0.1 is more than that
+    "scalar64": spaces.Box(-0.1, 0.1, (), np.float64),
     "tuple": spaces.Tuple((spaces.Discrete(3, start=1), spaces.MultiDiscrete([2, 2]))),
     "dict": spaces.Dict({"x": spaces.Box(-1, 1, (2,), np.float32), "y": spaces.Box(0, 1, (1,), np.float64)}),
     "endless": spaces.Box(-np.inf, np.inf, (1,), np.float32),
