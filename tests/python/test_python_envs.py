@@ -292,6 +292,12 @@ class Stepping(Case):
         _, errors = self.train("py:python_envs:Masked", "how=none", status=2)
         self.assertIn("the action mask allows no choice", errors)
 
+    def test_a_mask_of_a_wrapper_in_the_middle(self):
+        answer = ask("--describe", "py:python_envs:mask_in_the_middle")
+        self.assertTrue(answer["env"]["has_mask"])
+        out, _ = self.bench("py:python_envs:mask_in_the_middle")
+        self.assertEqual(out["failures"], 0)
+
     def test_prints_go_to_stderr(self):
         for out, errors in (self.flotilla("bench", "env", "py:python_envs:Faulty", "fault=print",
                                           "--seconds", "0.01", "--json"),):

@@ -326,11 +326,20 @@ class Actions:
 # --- one environment
 
 
+def layers(env):
+    """The environment and those inside its wrappers, from the outermost on."""
+    innermost = getattr(env, "unwrapped", env)  # which may have an `env` that is something else
+    while env is not None and env is not innermost:
+        yield env
+        env = getattr(env, "env", None)
+    yield innermost
+
+
 def attribute(env, name):
     """A method of the environment, or of one inside its wrappers."""
-    for where in (env, getattr(env, "unwrapped", env)):
-        if callable(getattr(where, name, None)):
-            return getattr(where, name)
+    for layer in layers(env):
+        if callable(getattr(layer, name, None)):
+            return getattr(layer, name)
     return None
 
 

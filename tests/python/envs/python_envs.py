@@ -89,7 +89,7 @@ class Masked(gymnasium.Env):
         if self.how == "none":
             self.mask[:] = 0
         info = (self.mask, self.mask) if self.is_multi() else self.mask
-        return self.mask.copy(), {} if self.how == "method" else {"action_mask": info}
+        return self.mask.copy(), {"action_mask": info} if self.how in ("info", "none") else {}
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -100,6 +100,17 @@ class Masked(gymnasium.Env):
             raise ValueError(f"action {action} is forbidden")
         obs, info = self.draw()
         return obs, 1.0, bool(self.np_random.random() < 0.1), False, info
+
+
+class Masker(gymnasium.Wrapper):
+    """Has the mask of an environment that says none itself."""
+
+    def action_masks(self):
+        return self.unwrapped.flags()
+
+
+def mask_in_the_middle():
+    return gymnasium.wrappers.TimeLimit(Masker(Masked(how="wrapper")), 50)
 
 
 SPACES = {
