@@ -127,7 +127,12 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
 
 class Env(gymnasium.Env):
-    """One native environment. Settings as for `VectorEnv`."""
+    """One native environment. Settings as for `VectorEnv`.
+
+    An invalid step, of an environment that failed and was given a new episode, ends the episode as
+    one that is cut off: `truncated`, with `info["valid"]` False, reward 0 and the last observation
+    that was seen.
+    """
 
     metadata = {"render_modes": []}
 
@@ -140,6 +145,7 @@ class Env(gymnasium.Env):
         self.action_space = action_space(self.native_spec)
         self._discrete = self.native_spec["action_kind"] == "discrete"
         self._next: tuple[np.ndarray, dict[str, Any]] | None = None  # of an episode that has begun
+        self._seen: np.ndarray | None = None  # the observation to act on
         self._over = True
 
     def reset(self, *, seed: int | None = None,
@@ -152,7 +158,7 @@ class Env(gymnasium.Env):
         else:
             start = int(self.np_random.integers(LARGEST_SEED)) if seed is None else seed
             obs, info = self._batch.reset(start)
-        self._next, self._over = None, False
+        self._next, self._seen, self._over = None, obs[0], False
         return obs[0], _mask_of(info)
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
@@ -162,13 +168,24 @@ class Env(gymnasium.Env):
         actions = row.reshape(1) if self._discrete and row.size == 1 else row.reshape(1, -1)
         obs, reward, terminated, truncated, info = self._batch.step(actions)
         if not (terminated[0] or truncated[0]):
+            if "valid" in info:
+                return self._cut()
+            self._seen = obs[0]
             return obs[0], float(reward[0]), False, False, _mask_of(info)
         self._next, self._over = (obs, info), True
         final = {name: values[0] for name, values in info["final_info"].items() if name[0] != "_"}
-        if "episode" in info:
+        if "valid" in info:
+            final["valid"] = False  # and enters no statistic
+        elif "episode" in info:
             final["episode"] = {name: info["episode"][name][0] for name in ("r", "l")}
         return (info["final_obs"][0], float(reward[0]), bool(terminated[0]), bool(truncated[0]),
                 final)
+
+    def _cut(self) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """The row is not to be used, and may be of another episode already: reset() begins one."""
+        assert self._seen is not None
+        self._over = True
+        return self._seen, 0.0, False, True, {"valid": False}
 
     def close(self) -> None:
         self._batch.close()

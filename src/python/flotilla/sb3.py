@@ -21,14 +21,22 @@ from ._native import UsageError
 
 
 class FlotillaVecEnv(VecEnv):
-    """A batch as a VecEnv. Its infos have `episode`, as those of a Monitor: no wrapper is needed."""
+    """A batch as a VecEnv. Its infos have `episode`, as those of a Monitor: no wrapper is needed.
+
+    An invalid row, of an environment that failed and was given a new episode or is out of service,
+    ends an episode as one that is cut off: `TimeLimit.truncated`, with `valid` False, reward 0 and
+    the last observation that was seen as `terminal_observation`. It has no `episode`.
+    """
 
     def __init__(self, name: str, n_envs: int = 1, **settings: Any):
+        if "copy" in settings:
+            raise UsageError("copy: Stable-Baselines3 keeps observations beyond the next step")
         self._batch = gym.make_batch(name, n_envs, **{**settings, "statistics": True})
         self.native_spec = self._batch.spec
         self._draws = np.random.default_rng()
         self._masks: np.ndarray | None = None
         self._actions: Any = None
+        self._seen: np.ndarray | None = None  # the observations to act on
         self._began = time.monotonic()
         super().__init__(self._batch.num_envs, gym.observation_space(self.native_spec),
                          gym.action_space(self.native_spec))
@@ -45,7 +53,7 @@ class FlotillaVecEnv(VecEnv):
         if seed is None:
             seed = int(self._draws.integers(gym.LARGEST_SEED))
         obs, info = self._batch.reset(gym.checked_seed(seed))
-        self._masks = info.get("action_mask")
+        self._masks, self._seen = info.get("action_mask"), obs
         self.reset_infos = [{} for _ in range(self.num_envs)]
         self._reset_seeds()
         self._reset_options()
@@ -56,11 +64,14 @@ class FlotillaVecEnv(VecEnv):
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         obs, rewards, terminated, truncated, info = self._batch.step(self._actions)
-        self._masks = info.get("action_mask")
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        done = terminated | truncated
         if "final_obs" in info:
             self._add_ended(infos, info, truncated & ~terminated)
-        return obs, rewards, terminated | truncated, infos
+        if "valid" in info:
+            self._add_invalid(infos, ~info["valid"], done)
+        self._masks, self._seen = info.get("action_mask"), obs
+        return obs, rewards, done, infos
 
     def _add_ended(self, infos: list[dict[str, Any]], info: dict[str, Any],
                    cut_off: np.ndarray) -> None:
@@ -73,6 +84,17 @@ class FlotillaVecEnv(VecEnv):
                 "TimeLimit.truncated": bool(cut_off[i]),
                 "episode": {"r": float(info["episode"]["r"][i]), "l": int(info["episode"]["l"][i]),
                             "t": seconds}})
+
+    def _add_invalid(self, infos: list[dict[str, Any]], invalid: np.ndarray,
+                     done: np.ndarray) -> None:
+        assert self._seen is not None
+        for i in np.flatnonzero(invalid):
+            infos[i]["valid"] = False
+            infos[i].pop("episode", None)
+            if not done[i]:  # what is in the row may be of another episode already
+                infos[i].update({"terminal_observation": self._seen[i],
+                                 "TimeLimit.truncated": True})
+        done |= invalid
 
     def action_masks(self) -> np.ndarray:
         """Which choices are open, as MaskablePPO wants them: a row of booleans for each env."""

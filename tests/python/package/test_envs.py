@@ -300,6 +300,29 @@ class Singles(unittest.TestCase):
                 obs, _ = env.reset()
             np.testing.assert_array_equal(obs, rows[0])
 
+    def test_a_failed_step_cuts_the_episode_off(self):
+        env = flotilla.make("faulty", fault="throw", fault_step=3, fault_probability=0.5,
+                            on_env_failure="restart", statistics=True)
+        obs, info = env.reset(seed=1)
+        lengths = []
+        for _ in range(20):
+            steps, over = 0, False
+            self.assertEqual(obs[0], 0)  # the share of the time limit used
+            while not over:
+                seen = obs
+                action = int(np.flatnonzero(info["action_mask"])[-1])
+                obs, reward, terminated, over, info = env.step(action)
+                steps += 1
+                self.assertEqual((terminated, "valid" in info), (False, over))
+            self.assertEqual((reward, info), (0, {"valid": False}))
+            np.testing.assert_array_equal(obs, seen)
+            with self.assertRaisesRegex(flotilla.UsageError, "call reset"):
+                env.step(0)
+            lengths.append(steps)
+            obs, info = env.reset()
+        self.assertEqual(min(lengths), 3)
+        self.assertGreater(len(set(lengths)), 2)
+
     def test_registered(self):
         env = gymnasium.make("flotilla/cartpole-v0")
         self.assertEqual(env.reset(seed=1)[0].shape, (4,))

@@ -130,6 +130,29 @@ class Sb3(unittest.TestCase):
                 self.assertFalse(infos[i]["TimeLimit.truncated"])
                 lengths[i] = 0
 
+    def test_a_failed_step_cuts_the_episode_off(self):
+        from flotilla.sb3 import FlotillaVecEnv
+        env = FlotillaVecEnv("faulty", n_envs=3, fault="throw", fault_step=4, fault_probability=0.5,
+                             on_env_failure="restart", time_limit=5)
+        env.seed(1)
+        obs, ended = env.reset(), {False: 0, True: 0}
+        for _ in range(60):
+            seen = obs
+            actions = [np.flatnonzero(row)[-1] for row in env.action_masks()]
+            obs, rewards, done, infos = env.step(np.array(actions))
+            np.testing.assert_array_equal(obs[:, 0] == 0, done)  # a new episode, and none else
+            for i in np.flatnonzero(done):
+                failed = "valid" in infos[i]
+                ended[failed] += 1
+                self.assertTrue(infos[i]["TimeLimit.truncated"])
+                self.assertEqual("episode" in infos[i], not failed)
+                if failed:
+                    self.assertEqual((infos[i]["valid"], rewards[i]), (False, 0))
+                    np.testing.assert_array_equal(infos[i]["terminal_observation"], seen[i])
+        self.assertGreater(min(ended.values()), 5)
+        with self.assertRaisesRegex(flotilla.UsageError, "copy: "):
+            FlotillaVecEnv("cartpole", copy=False)
+
     def test_ppo_learns_cartpole(self):
         from flotilla.sb3 import FlotillaVecEnv
         from stable_baselines3 import PPO
