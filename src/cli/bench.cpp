@@ -14,6 +14,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
+#include "flotilla/env/python_env.h"
 #include "flotilla/env/random_run.h"
 
 namespace flotilla {
@@ -41,9 +42,10 @@ std::string hash_first_steps(RandomRun& run, uint64_t steps) {
 
 void bench_env(const Program& program, const EnvArguments& arguments, const Config& flags,
                bool backend_given, bool json) {
+  VecOptions options = VecOptions::from(flags);
+  python_settings().give_time(options.start_timeout_s);
   const EnvType& type = arguments.type(program.registry);
   const Config config = arguments.config(type);
-  VecOptions options = VecOptions::from(flags);
   if (type.worker_command && !backend_given) options.backend = Backend::kProcesses;
   const std::string backend =
       options.backend == Backend::kProcesses ? "processes" : flags.get_text("backend");

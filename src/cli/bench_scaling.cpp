@@ -97,6 +97,7 @@ void print_table(const std::vector<MeasuredRun>& lines, const ScalingArguments& 
 }
 
 void bench_scaling(const Program& program, const ScalingArguments& arguments) {
+  give_time(arguments.overrides);
   find_named(program.registry, arguments.env);  // it may be Python code
   const Config common = load_run_config(program.registry, arguments.env, true, arguments.overrides,
                                         program.algorithms);

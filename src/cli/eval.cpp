@@ -13,6 +13,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
+#include "flotilla/env/python_env.h"
 #include "flotilla/train/baselines.h"
 #include "flotilla/train/find_policy.h"
 #include "flotilla/train/summary.h"
@@ -24,6 +25,7 @@ struct EvalArguments {
   std::string path, checkpoint = "last", levels, device = "cpu";
   int episodes = 100;
   bool deterministic = false, stochastic = false, baselines = false, json = false;
+  double start_timeout_s = 60;
   std::optional<int64_t> seed;
   std::vector<std::string> overrides;
 };
@@ -105,6 +107,7 @@ EvalOptions eval_options(const EvalArguments& arguments, const PolicyFile& file,
   options.seed =
       eval_seed(arguments.seed ? static_cast<uint64_t>(*arguments.seed) : file.origin.seed);
   options.vec.time_limit = file.origin.time_limit;
+  options.vec.start_timeout_s = arguments.start_timeout_s;
   options.vec.workers = cpu_count();  // where the envs are in some
   if (!type.batched) options.vec.backend = Backend::kThreads;
   options.vec.threads = cpu_count();
@@ -113,6 +116,7 @@ EvalOptions eval_options(const EvalArguments& arguments, const PolicyFile& file,
 
 void evaluate(const Program& program, const EvalArguments& arguments) {
   const PolicyFile file = find_policy(arguments.path, arguments.checkpoint);
+  python_settings().give_time(arguments.start_timeout_s);
   const EnvType& type = env_of(program.registry, file);
   Config env_config = env_config_of(file, type);
   apply(arguments.overrides, env_config);
@@ -185,6 +189,7 @@ void add_eval_command(Command& root, Program& program) {
   command.option("--device", arguments->device, "where the network runs (default cpu)")
       .choices({"cpu", "cuda"});
   add_python_option(command);
+  add_start_timeout_option(command, arguments->start_timeout_s);
   command.flag("--json", arguments->json, "print one JSON object on stdout");
   command.action([&program, arguments] { evaluate(program, *arguments); });
 }

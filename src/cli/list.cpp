@@ -9,6 +9,7 @@
 #include "flotilla/cli/commands.h"
 #include "flotilla/command/env_arguments.h"
 #include "flotilla/core/terminal.h"
+#include "flotilla/env/python_env.h"
 #include "flotilla/train/recipes.h"
 
 namespace flotilla {
@@ -107,17 +108,20 @@ void add_list_command(Command& root, Program& program) {
   struct State {
     std::string name;
     bool keys = false;
+    double start_timeout_s = 60;
   };
   auto state = std::make_shared<State>();
   const Option name =
       command.option("name", state->name, "environment or recipe to show in detail");
   add_python_option(command);
+  add_start_timeout_option(command, state->start_timeout_s);
   command.flag("--keys", state->keys, "every key=value that 'flotilla train NAME' takes")
       .needs(name);
   command.action([&program, state] {
     if (state->name.empty()) {
       print_all(program.registry);
     } else {
+      python_settings().give_time(state->start_timeout_s);
       print_one(program, state->name, state->keys);
     }
   });

@@ -31,6 +31,13 @@ void add_python_option(Command& command) {
       "virtual environment's and python3 that has the package flotilla)");
 }
 
+void add_start_timeout_option(Command& command, double& seconds) {
+  command
+      .option("--start-timeout-s", seconds,
+              "seconds that a worker, or a Python environment, may take to come up (default 60)")
+      .range(0.01, 86400.0);
+}
+
 Config EnvArguments::config(const EnvType& type) const {
   Config config(type.schema);
   if (!config_file.empty()) config.load_yaml_file(config_file);

@@ -23,5 +23,7 @@ struct EnvArguments {
 const EnvType& find_named(const Registry& registry, const std::string& name);
 // "--python": what runs such an environment.
 void add_python_option(Command& command);
+// "--start-timeout-s": of a command that has no other options of a batch.
+void add_start_timeout_option(Command& command, double& seconds);
 
 }  // namespace flotilla

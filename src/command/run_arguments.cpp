@@ -156,7 +156,13 @@ bool RunArguments::gives(const Program& program, const Config& config,
   return config.is_overridden(key) || (!from_recipe && config.is_loaded(key));
 }
 
-void RunArguments::admit() const { python_settings().named.insert(what_); }
+void RunArguments::admit() const {
+  python_settings().named.insert(what_);
+  std::vector<std::string> settings = {what_};
+  settings.insert(settings.end(), overrides_.begin(), overrides_.end());
+  for (const auto& [name, value] : flags_.given()) settings.push_back(name + "=" + value);
+  give_time(settings);
+}
 
 void RunArguments::take_auto() {
   std::vector<std::string> all = overrides_;

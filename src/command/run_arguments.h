@@ -24,7 +24,8 @@ class RunArguments {
                 std::optional<int> num_envs = std::nullopt) const;
   // Whether the number of envs is to be chosen. Of a run that is resumed it was.
   bool auto_envs() const { return auto_envs_; }
-  // The environment that is named may be Python code, though a file names it as well.
+  // The environment that is named may be Python code, though a file names it as well, and has the
+  // time to start that is given.
   void admit() const;
   // The directory of the run to go on with, or "".
   const std::string& resume() const { return resume_; }

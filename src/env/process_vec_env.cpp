@@ -143,7 +143,8 @@ void ProcessVecEnv::wait_until_ready(int index) {
       continue;
     }
     if (deadline.passed()) {
-      cannot_start(index, fmt::format("did not start within {} s", options_.start_timeout_s));
+      cannot_start(index, fmt::format("did not start within {} s (start_timeout_s)",
+                                      options_.start_timeout_s));
     }
     segment_.control->done_bell.wait(heard, patience_, Deadline::after(kLookEvery));
   }

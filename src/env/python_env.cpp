@@ -21,13 +21,13 @@ namespace {
 
 constexpr const char* kGymnasium = "gym:";
 constexpr const char* kFactory = "py:";
-constexpr double kAnswerSeconds = 60;  // for imports and the making of one env
 constexpr const char* kHasPackage =
     "import importlib.util, sys; sys.exit(importlib.util.find_spec('flotilla') is None)";
 
 bool has_package(const std::string& interpreter) {
   try {
-    return run_to_end({interpreter, "-c", kHasPackage}, kAnswerSeconds).status == 0;
+    const double seconds = python_settings().start_timeout_s;
+    return run_to_end({interpreter, "-c", kHasPackage}, seconds).status == 0;
   } catch (const Error&) {
     return false;  // there is no such program
   }
@@ -146,14 +146,15 @@ class PythonSource {
   Json ask(const std::vector<std::string>& question) const {
     std::vector<std::string> command = {interpreter_, "-m", "flotilla.worker"};
     command.insert(command.end(), question.begin(), question.end());
-    const Ended ended = run_to_end(command, kAnswerSeconds);
+    const double seconds = python_settings().start_timeout_s;
+    const Ended ended = run_to_end(command, seconds);
     stop_if_interrupted();
     const std::optional<Json> json = Json::try_parse(ended.output);
     if (json && json->is_object()) return *json;
-    const std::string how = ended.timed_out
-                                ? fmt::format("gave no answer within {} s", kAnswerSeconds)
-                            : ended.status < 0 ? std::string("was killed by a signal")
-                                               : fmt::format("exited with status {}", ended.status);
+    const std::string how =
+        ended.timed_out    ? fmt::format("gave no answer within {} s (start_timeout_s)", seconds)
+        : ended.status < 0 ? std::string("was killed by a signal")
+                           : fmt::format("exited with status {}", ended.status);
     throw Error(ErrorCode::kUsage,
                 fmt::format("{} cannot be made: {} {}", in_quotes(name_), interpreter_, how));
   }
@@ -189,8 +190,8 @@ Schema schema_of(const Json& keys) {
 
 std::unique_ptr<EnvLoop> make_remote_loop(PythonSource& source, const Config& config,
                                           int time_limit) {
-  const auto description = PythonDescription::from(source.description(settings_of(config)),
-                                                   source.name(), time_limit);
+  const auto description =
+      PythonDescription::from(source.description(settings_of(config)), source.name(), time_limit);
   const int frames = stacks_itself(source.keys()) ? 1 : frame_stack_of(config);
   if (description.keeps_states) {
     return std::make_unique<RemoteLoop<PythonState<kPythonStateBytes>>>(description.spec, frames);

@@ -8,10 +8,13 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/text.h"
+#include "flotilla/env/python_env.h"
 #include "flotilla/train/find_policy.h"
 
 namespace flotilla {
 namespace {
+
+constexpr const char* kStartTimeout = "start_timeout_s";
 
 const EnvType& find_env(const Registry& registry, const std::string& name,
                         const std::string& origin) {
@@ -44,6 +47,14 @@ std::string algo_in(const std::string& yaml, const std::string& origin) {
   return look_into(yaml, origin, [](const YAML::Node& root) {
     const YAML::Node algo = child(root, "algo");
     return algo.IsScalar() ? algo.as<std::string>() : default_algorithm().name;
+  });
+}
+
+// "start_timeout_s=..." or "".
+std::string time_in(const std::string& yaml, const std::string& origin) {
+  return look_into(yaml, origin, [](const YAML::Node& root) {
+    const YAML::Node time = child(root, kStartTimeout);
+    return time.IsScalar() ? kStartTimeout + ("=" + time.as<std::string>()) : std::string();
   });
 }
 
@@ -91,6 +102,7 @@ class Sources {
 
   Config from_yaml(const std::string& yaml, const std::string& origin) const {
     const std::string env = env_name_in(yaml, origin), algo = algo_in(yaml, origin);
+    if (is_python_env(env)) give_time({time_in(yaml, origin)});
     Config config = with_keys(find_env(registry_, env, origin), algo);
     if (config.get_text("algo") != algo && has_section(yaml, origin, algo)) {
       throw Error(ErrorCode::kUsage, origin + " has settings of " + algo + ", which " + algo_ +
@@ -163,6 +175,14 @@ std::string summary(const Recipe& recipe) {
 std::string settings(const Recipe& recipe) {
   const std::string& text = recipe.yaml;
   return summary(recipe).empty() ? text : text.substr(end_of_first_line(text));
+}
+
+void give_time(const std::vector<std::string>& overrides) {
+  const std::string seconds = value_among(overrides, kStartTimeout);
+  if (seconds.empty()) return;
+  Config vec(VecOptions::schema());
+  vec.set(kStartTimeout, seconds);
+  python_settings().give_time(vec.get_number(kStartTimeout));
 }
 
 Config load_run_config(const Registry& registry, const std::string& what, bool plain,

@@ -20,6 +20,10 @@ std::string settings(const Recipe& recipe);
 // "key=value", where the prefix "env." may be left out if no key of the run has that name.
 void apply_setting(Config& config, const std::string& assignment);
 
+// Python code has as long for its first answers as start_timeout_s among these says. To be called
+// before anything that asks for its keys. Throws Error(kUsage).
+void give_time(const std::vector<std::string>& overrides);
+
 // The config of a run: `what` is a recipe, an environment or a YAML file; then come the overrides
 // "key=value". With `plain`, the name of an environment means its defaults even where a recipe has
 // the same name. Its keys are those of the environment and of one algorithm: keys of another one

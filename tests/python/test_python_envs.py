@@ -382,6 +382,17 @@ class Failing(Case):
         out, _ = self.bench("py:python_envs:SlowStart", "--step-timeout-s", "3")
         self.assertEqual(out["failures"], 0)
 
+    def test_a_slow_import_has_the_time_it_is_given(self):
+        if ARGS.faults < 100:
+            self.skipTest("an import of more than a minute is for the long way")
+        for command in (["bench", "env", "py:slow_module:make", "--seconds", "0.01", "--start-timeout-s", "90"],
+                        ["train", "py:slow_module:make", "--n-envs", "1", "--iterations", "1", "n_steps=8",
+                         "eval.episodes=0", "net.hidden=16", "--out", "run", "start_timeout_s=90"],
+                        ["eval", "run", "--episodes", "1", "--python", sys.executable, "--start-timeout-s", "90"]):
+            self.flotilla(*command, SLOW_IMPORT_S="61")
+        _, errors = self.flotilla("list", "py:slow_module:make", status=2, SLOW_IMPORT_S="61")
+        self.assertIn("gave no answer within 60 s (start_timeout_s)", errors)
+
     def test_drop_and_restart(self):
         log = self.folder / "log"
         for policy in ("drop", "restart"):

@@ -9,6 +9,7 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/log.h"
 #include "flotilla/core/system.h"
+#include "flotilla/env/python_env.h"
 #include "flotilla/report/run_data.h"
 #include "flotilla/train/checkpoint.h"
 #include "flotilla/train/choose_envs.h"
@@ -74,6 +75,7 @@ Config with_chosen_envs(const Program& program, const std::string& what, Setting
 std::unique_ptr<Run> open_run(const TrainArguments& arguments) {
   const Program& program = shipped_program();
   const std::lock_guard lock(registry_mutex());
+  give_time(arguments.overrides);
   if (!arguments.resume.empty()) {
     Settings settings = arguments.overrides;
     take_auto_envs(settings);  // it was chosen when the run began
@@ -151,6 +153,7 @@ std::string train(const std::string& what, const Settings& overrides, const std:
 bool needs_torch(const std::string& what, const Settings& overrides) {
   const Program& program = shipped_program();
   const std::lock_guard lock(registry_mutex());
+  give_time(overrides);
   Settings settings = overrides;
   take_auto_envs(settings);  // any number will do
   const Config config =
@@ -163,11 +166,12 @@ bool needs_torch(const std::string& what, const Settings& overrides) {
 // As `flotilla eval --json` prints it.
 std::string evaluate(const std::string& path, const std::string& checkpoint, int episodes,
                      std::optional<bool> deterministic, std::optional<uint64_t> seed,
-                     const Settings& overrides) {
+                     const Settings& overrides, double start_timeout_s) {
   std::string json;
   run_long([&] {
     const PolicyFile file = find_policy(path, checkpoint);
     std::unique_lock lock(registry_mutex());
+    python_settings().give_time(start_timeout_s);
     const EnvType& type = env_of(shipped_program().registry, file);
     Config env_config = env_config_of(file, type);
     for (const std::string& setting : overrides) env_config.apply_override(setting);
@@ -180,6 +184,7 @@ std::string evaluate(const std::string& path, const std::string& checkpoint, int
     options.deterministic = deterministic.value_or(!file.origin.sampled);
     options.seed = eval_seed(seed.value_or(file.origin.seed));
     options.vec.time_limit = file.origin.time_limit;
+    options.vec.start_timeout_s = start_timeout_s;
     Evaluator evaluator(type, env_config, options, env);
     give_knowledge(file, evaluator.memory());
     Json facts = eval_json(evaluator.play(*policy, true), env);
@@ -226,7 +231,8 @@ void add_training(py::module_& module) {
   module.def("needs_torch", &needs_torch, py::arg("what"), py::arg("overrides"),
              py::call_guard<py::gil_scoped_release>());
   module.def("evaluate", &evaluate, py::arg("path"), py::arg("checkpoint"), py::arg("episodes"),
-             py::arg("deterministic"), py::arg("seed"), py::arg("overrides"));
+             py::arg("deterministic"), py::arg("seed"), py::arg("overrides"),
+             py::arg("start_timeout_s"));
   module.def("read_run", &read, py::arg("path"));
   module.def(
       "checkpoint_steps", [](const std::string& path) { return Checkpoints(path).steps(); },

@@ -152,7 +152,8 @@ class Run:
             raise UsageError(f"episodes: expected an integer from 1 to 1000000, got {episodes}")
         return json.loads(_native.evaluate(os.fsencode(self.path), str(checkpoint), episodes,
                                            deterministic, seed,
-                                           _settings.assignments(settings)))
+                                           _settings.assignments(settings),
+                                           float(self.settings.get("start_timeout_s", 60))))
 
     def plot(self, names: str | list[str] = "charts/return_mean_100", *, x: str = "step",
              ax: Any = None) -> Any:

@@ -2,8 +2,11 @@
 #include "flotilla/env/python_env.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 
 #include "flotilla/env/vec_env.h"
 #include "support/error_text.h"
@@ -87,6 +90,19 @@ TEST_F(PythonEnv, AnAnswerThatIsNone) {
   python_settings().interpreter = "/bin/true";  // it has every package, and says nothing
   EXPECT_EQ(test::error_text(ErrorCode::kUsage, [&] { registry.find("gym:CartPole-v1"); }),
             "'gym:CartPole-v1' cannot be made: /bin/true exited with status 0");
+}
+
+TEST_F(PythonEnv, AnAnswerThatTakesTooLong) {
+  const std::string python =
+      std::filesystem::temp_directory_path() / ("flotilla-python-" + std::to_string(getpid()));
+  std::ofstream(python) << "#!/bin/sh\n[ $1 = -c ] || exec sleep 1000\n";
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  python_settings().interpreter = python;
+  python_settings().start_timeout_s = 2;  // the package itself is looked for, too
+  EXPECT_EQ(test::error_text(ErrorCode::kUsage, [] { Registry().find("gym:CartPole-v1"); }),
+            "'gym:CartPole-v1' cannot be made: " + python +
+                " gave no answer within 2 s (start_timeout_s)");
+  std::filesystem::remove(python);
 }
 
 // Envs of another program need the back end that has one.
