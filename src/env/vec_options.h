@@ -51,6 +51,8 @@ struct VecOptions {
   bool in_workers() const {
     return backend == Backend::kProcesses || (backend == Backend::kActors && workers > 0);
   }
+  // Whether threads of this process do.
+  bool in_threads() const { return backend != Backend::kSerial && !in_workers(); }
 
   // The keys of all this, as they are called on the command line and in YAML.
   static Schema schema();

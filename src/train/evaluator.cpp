@@ -56,16 +56,15 @@ Evaluation summarise(const std::vector<Episode>& episodes) {
 }
 
 // Few envs: threads would not pay where all of them meet after every step, but for what batched
-// ones do together. A run that survives failures shall not end by one here; an env that was dropped
-// would never play its share.
+// ones do together. A run that survives failures shall not end by one here, so what is in workers
+// stays there; an env that was dropped would never play its share.
 VecOptions vec_options_for(const EnvType& type, int num_envs, const VecOptions& run, int threads) {
   VecOptions options = run;
-  const bool of_threads = run.backend == Backend::kThreads || run.backend == Backend::kActors;
-  if (of_threads && !type.batched) {
+  if (run.in_threads() && !type.batched) {
     options.backend = threads > 1 ? Backend::kThreads : Backend::kSerial;
     options.threads = threads;
   }
-  if (type.worker_command) options.backend = Backend::kProcesses;
+  if (run.in_workers() || type.worker_command) options.backend = Backend::kProcesses;
   if (run.on_failure == OnFailure::kDrop) options.on_failure = OnFailure::kRestart;
   options.purpose = "evaluation";
   options.num_envs = num_envs;

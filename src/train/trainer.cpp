@@ -485,9 +485,7 @@ double Trainer::expected_eval_s() const {
   if (!(length > 0) || progress_.steps == 0) return std::numeric_limits<double>::quiet_NaN();
   const double step_s = timing_.collect_s() / static_cast<double>(progress_.steps);
   // Without a common stage one thread evaluates.
-  const bool of_threads =
-      run_.vec.backend == Backend::kThreads || run_.vec.backend == Backend::kActors;
-  const bool alone = of_threads && !run_.type.batched;
+  const bool alone = run_.vec.in_threads() && !run_.type.batched;
   return run_.eval.episodes * length * step_s * (alone ? std::min(run_.threads, cpu_count()) : 1);
 }
 

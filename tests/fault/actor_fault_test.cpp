@@ -19,7 +19,7 @@
 namespace flotilla {
 namespace {
 
-RunConfig run_config(const std::vector<std::string>& more) {
+RunConfig run_config(const std::vector<std::string>& more, const std::string& env = "catch") {
   static const Registry registry = [] {
     Program program;
     register_classic(program);
@@ -38,7 +38,7 @@ RunConfig run_config(const std::vector<std::string>& more) {
                                        "on_env_failure=restart",
                                        "crash_dir="};
   settings.insert(settings.end(), more.begin(), more.end());
-  const Config config = load_run_config(registry, "catch", true, settings);
+  const Config config = load_run_config(registry, env, true, settings);
   return RunConfig(env_of(registry, config), config);
 }
 
@@ -123,6 +123,22 @@ TEST(ActorFaults, KilledWorkersChangeNothing) {
   for (int i = 0; i < updates; ++i) twin.iterate();
   EXPECT_EQ(found, twin.params_sha256());
   std::printf("%d updates, %d kills, %d failures\n", updates, kills, static_cast<int>(failures));
+}
+
+// As with processes: the rows of envs that crashed are left out, and this program goes on.
+TEST(ActorFaults, AnEnvThatCrashesInAnEvaluationCostsItsRow) {
+  const std::vector<std::string> crashing = {"env.fault=segv", "env.fault_step=50",
+                                             "env.fault_probability=0.02", "workers=2",
+                                             "eval.episodes=6"};
+  const auto evaluated = [&](const std::string& backend) {
+    std::vector<std::string> settings = crashing;
+    settings.push_back(backend);
+    return Trainer(run_config(settings, "faulty")).evaluate();
+  };
+  const Evaluation found = evaluated("backend=actors"), expected = evaluated("backend=processes");
+  EXPECT_EQ(found.episodes, 6);
+  EXPECT_EQ(found.mean, expected.mean);
+  EXPECT_EQ(found.mean_length, expected.mean_length);
 }
 
 }  // namespace
