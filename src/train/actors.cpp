@@ -37,10 +37,12 @@ AsyncOptions AsyncOptions::from(const Config& config, const std::string& prefix)
   return o;
 }
 
-Actors::Actors(VecEnv& vec, const Ring& ring, const Policy& policy, ThreadPool& pool,
-               const BatchNeeds& needs, const AsyncOptions& options, uint64_t seed)
+Actors::Actors(VecEnv& vec, const Ring& ring, const Rollout& seat, const Policy& policy,
+               ThreadPool& pool, const BatchNeeds& needs, const AsyncOptions& options,
+               uint64_t seed)
     : vec_(vec),
       ring_(ring),
+      seat_(seat),
       policy_(policy),
       pool_(pool),
       acting_(vec, needs, seed),
@@ -57,7 +59,7 @@ Actors::Actors(VecEnv& vec, const Ring& ring, const Policy& policy, ThreadPool& 
 
 Actors::~Actors() { pool_.set_spare(nullptr, nullptr); }
 
-void Actors::reset(uint64_t env_seed) { vec_.reset(env_seed, ring_.front()->first_view()); }
+void Actors::reset(uint64_t env_seed) { vec_.reset(env_seed, first_view()); }
 
 uint64_t Actors::steps() const {
   return first_step_ + static_cast<uint64_t>(learnt_) * static_cast<uint64_t>(rollout(0).horizon());
@@ -253,7 +255,7 @@ void Actors::act(Actor& actor, int part) {
   const Span envs = vec_.group(actor.group);
   Rollout& own = rollout(actor.rollout);
   if (actor.step == 0) {
-    if (!actor.seated) own.carry_over(rollout(actor.rollout - 1), envs);
+    own.carry_over(actor.seated ? seat_ : rollout(actor.rollout - 1), envs);
     actor.seated = false;
     own.cuts(actor.group).clear();
   }
@@ -369,15 +371,8 @@ void Actors::load(Reader& reader) {
     actor.since_ns = 0;
     actor.rollout = end_;
     actor.step = 0;
-    actor.seated = end_ == learnt_;
+    actor.seated = true;
   }
-}
-
-// The last rollout that was collected has what comes behind it.
-StepView Actors::load_view() const {
-  if (end_ == learnt_) return rollout(end_).first_view();
-  const Rollout& last = rollout(end_ - 1);
-  return last.view(last.horizon() - 1);
 }
 
 Actors::Times Actors::take_times() {

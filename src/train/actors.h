@@ -67,8 +67,9 @@ class Actors {
  public:
   using Ring = std::vector<std::unique_ptr<Rollout>>;
 
-  // All of them outlive it. REQUIRES: a VecEnv whose groups may step at once.
-  Actors(VecEnv& vec, const Ring& ring, const Policy& policy, ThreadPool& pool,
+  // All of them outlive it. `seat`: a rollout of one step, where envs show how they begin.
+  // REQUIRES: a VecEnv whose groups may step at once.
+  Actors(VecEnv& vec, const Ring& ring, const Rollout& seat, const Policy& policy, ThreadPool& pool,
          const BatchNeeds& needs, const AsyncOptions& options, uint64_t seed);
   // Actors learn by themselves from now on, each when it is done with its columns of a rollout, and
   // the learner gets it to look at. Before next(); `learner` outlives it.
@@ -96,10 +97,10 @@ class Actors {
   // Of paused actors. What waits for the learner is saved where the schedule is fixed, or where
   // actors have learnt from it themselves; else others are collected after load(), for a free
   // schedule is not repeatable anyway. load() comes before that of the envs, which writes to
-  // load_view().
+  // first_view(): what is still to be learnt from stays as it is, also where new episodes begin.
   void save(Writer& writer) const;
   void load(Reader& reader);
-  StepView load_view() const;
+  StepView first_view() const { return seat_.view(0); }
 
   // Seconds of the calling thread since the last call.
   struct Times {
@@ -117,7 +118,7 @@ class Actors {
     bool begun = false;     // that rollout
     bool taken = false;     // a thread goes on with it
     bool stepping = false;  // a worker process does
-    bool seated = true;     // its first observations are where they belong
+    bool seated = true;     // its next observations are those of the seat
     uint64_t since_ns = 0;  // without a thread
     std::shared_ptr<const ActingPolicy> snapshot;
     const ActingPolicy* policy = nullptr;  // that snapshot, or the one of the thread that learns
@@ -163,6 +164,7 @@ class Actors {
 
   VecEnv& vec_;
   const Ring& ring_;
+  const Rollout& seat_;
   const Policy& policy_;
   ThreadPool& pool_;
   const Acting acting_;

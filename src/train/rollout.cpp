@@ -153,7 +153,7 @@ std::byte* Rollout::actions(int step) const {
 
 void Rollout::carry_over(const Rollout& before, Span envs) {
   const auto n = static_cast<size_t>(envs.size());
-  const size_t first = row(0, envs.begin), last = row(horizon_, envs.begin);
+  const size_t first = row(0, envs.begin), last = before.row(before.horizon_, envs.begin);
   const size_t obs_bytes = spec_.obs.row_bytes();
   std::memcpy(obs + first * obs_bytes, before.obs + last * obs_bytes, n * obs_bytes);
   if (mask != nullptr) {

@@ -89,8 +89,8 @@ class Rollout {
   // `step`, where the env has a mask and advice; elsewhere it is there already.
   void open_choices(int step, Span envs) const;
 
-  // Makes the observations of these envs that follow the last step of a rollout, maybe this one,
-  // the first of this one.
+  // Makes the observations of these envs that follow the last step of a rollout, maybe this one or
+  // a shorter one, the first of this one.
   void carry_over(const Rollout& before, Span envs);
   void carry_over() { carry_over(*this, {0, num_envs_}); }
   // Takes what is needed of the episodes that ended at this step. Parts may do so at once.

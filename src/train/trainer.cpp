@@ -50,6 +50,9 @@ Trainer::Trainer(const RunConfig& run)
                                               ahead ? run.vec.groups : run.threads));
     if (ahead && i == 0) require_room(layout.bytes(), run.async);
   }
+  if (ahead && !run.remote()) {
+    seat_ = std::make_unique<Rollout>(layout, run.spec, own_envs_.num_envs, 1);
+  }
   rollout_ = ring_.front().get();
   policy_ = make_policy(run.network, {.kind = run.policy,
                                       .device = run.device,
@@ -59,6 +62,7 @@ Trainer::Trainer(const RunConfig& run)
   vec_ = make_vec_env(run.type, run.env_config, own_envs_, layout);
   if (vec_->memory() != nullptr && processes().size() > 1) vec_->memory()->share();
   for (const auto& rollout : ring_) rollout->attach(vec_->arena());
+  if (seat_ != nullptr) seat_->attach(vec_->arena());
   if (vec_->team() == nullptr) own_pool_ = std::make_unique<ThreadPool>(run.threads, run.vec.pin);
   if (ahead) {
     if (vec_->memory() != nullptr) {
@@ -67,8 +71,8 @@ Trainer::Trainer(const RunConfig& run)
                       "' learn together");
     }
     if (!run.remote()) {
-      actors_ = std::make_unique<Actors>(*vec_, ring_, *policy_, pool(), run.algorithm.needs,
-                                         run.async, run.seed);
+      actors_ = std::make_unique<Actors>(*vec_, ring_, *seat_, *policy_, pool(),
+                                         run.algorithm.needs, run.async, run.seed);
     }
   } else {
     collector_ = std::make_unique<Collector>(*vec_, *rollout_, *policy_, run.algorithm.needs,
@@ -372,7 +376,7 @@ void Trainer::load(Reader& reader) {
   const int all_envs = run_.normalise_reward ? run_.vec.num_envs : 0;
   policy_->reward_normaliser().load(reader, static_cast<size_t>(vec_->first_env()),
                                     static_cast<size_t>(all_envs));
-  vec_->load(reader, actors_ != nullptr ? actors_->load_view() : rollout_->first_view());
+  vec_->load(reader, actors_ != nullptr ? actors_->first_view() : rollout_->first_view());
   learner_->load(reader);
   progress_ = progress;
   timing.start_s = timing_.start_s;

@@ -163,6 +163,7 @@ class Trainer {
   std::unique_ptr<ThreadPool> own_pool_;      // where the environments bring no team
   std::unique_ptr<ThreadPool> learner_pool_;  // where more or fewer threads learn than act
   Actors::Ring ring_;                         // one rollout, where nobody runs ahead
+  std::unique_ptr<Rollout> seat_;             // of actors
   Rollout* rollout_ = nullptr;                // the one that is learnt from
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<Collector> collector_;  // or

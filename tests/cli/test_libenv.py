@@ -59,6 +59,32 @@ class LibenvTest(unittest.TestCase):
         played = json.loads(self.call("eval", self.run, self.library(), "--episodes", 4, "--json").stdout)
         self.assertEqual({key: played[key] for key in summary["eval"]}, summary["eval"])
 
+    def resumed_actors(self, name):
+        """What each update of actors learnt, and the parameters: of a whole run, and of one that went on behind its sixth."""
+        def learnt(run):
+            lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+            return [*({key: number for key, number in line.items() if key.startswith(("losses/", "charts/episodic"))}
+                      for line in lines), json.loads((run / "summary.json").read_text())["params_sha256"]]
+        self.call("train", "libenv", "--out", self.run, self.library(name), "env.options=length=20", "algo=appo",
+                  "backend=actors", "actors=2", "workers=2", "threads=2", "async.schedule=fixed", "async.lag=1",
+                  "--num-envs", 4, "n_steps=8", "--steps", 384, "--save-freq", 32, "checkpoint.keep=100",
+                  "eval.episodes=0", "net.hidden=16")
+        again = self.folder / "again"
+        shutil.copytree(self.run, again)
+        self.call("train", "--resume", again, "--from-step", 192, self.library(name))
+        return learnt(self.run), learnt(again)
+
+    def test_actors_go_on_to_the_bit(self):
+        whole, again = self.resumed_actors("counter_libenv")
+        self.assertEqual(len(whole), 12 + 1)
+        self.assertEqual(whole, again)
+
+    def test_what_actors_had_collected_is_learnt_as_it_was(self):
+        # New episodes begin behind the rollouts of the checkpoint, of which there are two.
+        whole, again = self.resumed_actors("stateless_libenv")
+        self.assertEqual(whole[:8], again[:8])
+        self.assertNotEqual(whole[8:], again[8:])
+
     def test_what_cannot_be_saved_is_said(self):
         done, _ = self.train(128, self.library("stateless_libenv"))
         self.assertIn(SAID, done.stderr)
