@@ -153,9 +153,15 @@ MeetingOptions meeting_of(const Program& program, const TrainArguments& argument
 Config new_config(const Program& program, const RunArguments& arguments, int on_this_host,
                   std::optional<int> num_envs = std::nullopt) {
   Config config = arguments.config(program, false, num_envs);
+  if (on_this_host == 1) return config;
   // Processes on one host share its cores.
-  if (on_this_host > 1 && config.get_integer("threads") == 0) {
-    config.set("threads", std::to_string(std::max(1, cpu_count() / on_this_host)));
+  const int64_t cores = std::max(1, cpu_count() / on_this_host);
+  const auto choose = [&config](const char* key, int64_t number) {
+    if (config.get_integer(key) == 0) config.set(key, std::to_string(number));
+  };
+  choose("threads", cores);
+  if (config.get_text("backend") == "processes") {
+    choose("workers", std::min(cores, config.get_integer("num_envs")));
   }
   return config;
 }

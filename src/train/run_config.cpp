@@ -283,6 +283,18 @@ VecOptions RunConfig::own_envs() const {
   own.num_envs = each * shared.own();
   own.first_env = each * shared.mine().begin;
   own.all_envs = vec.num_envs;
+  // Where they were chosen, it was for all envs. Rank 0 alone knows what was given.
+  const auto fitting = [&](const char* key, int value) {
+    if (value > own.num_envs && config.is_overridden(key)) {
+      throw Error(
+          ErrorCode::kUsage,
+          fmt::format("{}: expected an integer from 1 to {} (num_envs {} shared by {}), got {}",
+                      key, own.num_envs, vec.num_envs, many, value));
+    }
+    return std::min(value, own.num_envs);
+  };
+  own.groups = fitting("groups", vec.groups);
+  if (vec.in_workers()) own.workers = fitting("workers", vec.workers);
   return own;
 }
 

@@ -528,7 +528,7 @@ RunShape Trainer::shape() const {
           .num_envs = run_.vec.num_envs,
           .threads = run_.threads,
           .learner_threads = learner_pool_ != nullptr ? learner_pool_->threads() : run_.threads,
-          .workers = run_.vec.in_workers() ? run_.vec.workers : 0,
+          .workers = own_envs_.in_workers() ? own_envs_.workers : 0,
           .cores = cpu_count(),
           .env_step_s = progress_.steps > 0 ? timing_.step_s * run_.vec.num_envs /
                                                   static_cast<double>(progress_.steps)

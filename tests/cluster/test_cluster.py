@@ -168,6 +168,13 @@ class Bits(Scratch):
         team = Team(2, [*arguments, self.out("two"), "--json"], prefix=lambda rank: by_a_shell)
         self.assertEqual(self.trained(team), expected)
 
+    def test_each_with_workers_of_its_own(self):
+        self.check("workers", ["train", "cartpole", "--steps=192", "--num-envs=2", "ppo.blocks=2", "n_steps=32",
+                               "ppo.batch_size=32", "net.hidden=32", "eval.episodes=4", "--backend=processes"], (2,))
+        config = (self.root / "workers2" / "config.yaml").read_text()
+        cores = max(1, len(os.sched_getaffinity(0)) // 2)
+        self.assertRegex(config, rf"(?m)^workers: {min(cores, 2)}$")
+
     def test_cage2(self):
         self.check("cage2", ["train", "cage2", "--steps=4800", "--num-envs=24", "n_steps=50", "ppo.blocks=12",
                              "eval.episodes=2"], (2, 4), (2,))

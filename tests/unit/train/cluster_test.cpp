@@ -160,6 +160,17 @@ TEST_F(Cluster, LeavesOutStepsThatFailedWhereverTheyAre) {
   EXPECT_EQ(train(3, "faulty", failing, "three"), expected);
 }
 
+// Workers and groups that suit the envs of one process may be more than a share of them.
+TEST_F(Cluster, WorkersAndGroupsThatNobodyGaveFitTheShareOfAProcess) {
+  const Overrides few = with(kSmall, {"num_envs=2", "ppo.blocks=2", "steps=256",
+                                      "checkpoint.every=128", "backend=processes"});
+  EXPECT_EQ(run_config("cartpole", few).vec.groups, 2);
+  const std::string expected = train(1, "cartpole", few, "one");
+  EXPECT_EQ(train(2, "cartpole", few, "two"), expected);
+  // Of the run by one process, which chose for two envs.
+  EXPECT_EQ(resume(2, "one", 128), expected);
+}
+
 TEST_F(Cluster, RefusesWhatCannotBeShared) {
   const auto refusal = [&](int ranks, const Overrides& more) {
     return error_text(ErrorCode::kUsage,
@@ -173,6 +184,11 @@ TEST_F(Cluster, RefusesWhatCannotBeShared) {
             "ppo.minibatches 64 is more than the 32 rows of a block (ppo.blocks 12)");
   EXPECT_EQ(refusal(2, {"explore.bonus=1"}),
             "explore.bonus: expected 0 for 2 processes: each would count what it met alone");
+  const Overrides few = {"num_envs=2", "ppo.blocks=2"};
+  EXPECT_EQ(refusal(2, with(few, {"groups=2"})),
+            "groups: expected an integer from 1 to 1 (num_envs 2 shared by 2 processes), got 2");
+  EXPECT_EQ(refusal(2, with(few, {"backend=processes", "workers=2"})),
+            "workers: expected an integer from 1 to 1 (num_envs 2 shared by 2 processes), got 2");
 }
 
 TEST_F(Cluster, SumsFastWithOtherBits) {
