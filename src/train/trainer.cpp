@@ -413,8 +413,9 @@ void Trainer::hear_news() {
 }
 
 void Trainer::note_episodes() {
-  // Until there are 100 episodes, the mean of those there are is the best.
-  const bool few = progress_.episodes < static_cast<int64_t>(kRecentEpisodes);
+  // Until there are 100 episodes, of this phase of a curriculum, the mean of those there are is the
+  // best.
+  const bool few = recent_.size() < kRecentEpisodes;
   EndedEpisodes& ended = progress_.ended;
   ended = {};
   progress_.episodes += static_cast<int64_t>(ended_.size());

@@ -44,7 +44,7 @@ struct Progress {
   double wall_s = 0, fraction = 0;          // of the nearest limit
   double steps_per_s = 0;                   // of this iteration
   double return_mean = 0, length_mean = 0;  // of the last 100 episodes
-  double return_best = 0;                   // the best return_mean so far over 100 episodes
+  double return_best = 0;                   // the best of them, of this phase of a curriculum
   EndedEpisodes ended;                      // of this iteration
   Update update;
 };

@@ -157,5 +157,17 @@ TEST_F(CurriculumRun, EndByAScore) {
   EXPECT_EQ(last, 1152);  // 8 envs, 10 steps an episode: 96 of them after 1024 steps
 }
 
+// An episode of 20 steps has about twice the costs of one of 10.
+TEST_F(CurriculumRun, HaveABestReturnOfTheirOwn) {
+  flotilla::Run run(run_with("time_limit=10 until_steps=1600; time_limit=20"), whole_);
+  double best_of_10 = 0, best_of_20 = 0;
+  run.train([&](const Progress& progress) {
+    const bool first = run.trainer().env_spec().time_limit == 10;
+    (first ? best_of_10 : best_of_20) = progress.return_best;
+  });
+  EXPECT_LT(best_of_10, 0);
+  EXPECT_LT(best_of_20, 1.5 * best_of_10);
+}
+
 }  // namespace
 }  // namespace flotilla::test
