@@ -250,6 +250,7 @@ void ProcessVecEnv::finish_request(const Request& request) {
 }
 
 void ProcessVecEnv::look_after_workers() {
+  require_workers();  // after some were lost there is nobody left to wait for
   // A long time between two looks: this process itself was stopped, and the workers with it. Their
   // time starts anew.
   const bool was_stopped = seconds_since(last_look_ns_) >

@@ -379,6 +379,15 @@ TEST(ProcessFaults, BudgetEndsARunThatKeepsDying) {
         << error.what();
   }
   EXPECT_EQ(run.vec().restarts(), 4);
+  // Who looks again finds no worker, and collects no child of others.
+  const pid_t other = fork();
+  if (other == 0) _exit(7);
+  siginfo_t info{};
+  waitid(P_PID, static_cast<id_t>(other), &info, WEXITED | WNOWAIT);
+  EXPECT_THROW(run.vec().look_after(), Error);
+  int status = 0;
+  EXPECT_EQ(waitpid(other, &status, 0), other);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
 // A crash in the reset that follows an episode's end inside a step.
