@@ -112,6 +112,7 @@ void LocalVecEnv::finish_request(const Request& request) {
     stage_time_.total_s += seconds_since(start);
     stage_time_.waited_s += static_cast<double>(pool_.waited_ns() - waited) * 1e-9;
     job.prepares = false;
+    job.request.actor = {};  // it has acted
     pool_.finish(start_parts(job));
   }
   if (job.measured) settle_waiting();
@@ -202,8 +203,7 @@ void LocalVecEnv::run_part(Job& job, int part) {
   if (request.work == Work::kReset) {
     loop_->reset(envs, call);
   } else {
-    const bool acts = stage_ == nullptr || job.prepares;
-    if (acts && request.actor.act != nullptr) act(request, part, envs);
+    if (request.actor.act != nullptr) act(request, part, envs);
     const Waiting::Moment begin = job.measured ? Waiting::Moment::now() : Waiting::Moment{};
     if (job.prepares) {
       loop_->prepare(envs, call);

@@ -68,8 +68,9 @@ class LocalVecEnv final : public SlotVecEnv {
   EpisodeObserver observer_;
   std::unique_ptr<Watchdog> watchdog_;
   StageTime stage_time_;
-  std::unique_ptr<LoopStage> stage_;  // null where envs step alone; only wait() calls it
   ThreadPool pool_;                   // behind all that its threads use: they end before it
+  std::unique_ptr<LoopStage> stage_;  // null where envs step alone; only wait() uses it, and it
+                                      // the pool
 };
 
 }  // namespace flotilla

@@ -33,7 +33,7 @@ class Choir {
   };
 
   struct Log {
-    std::atomic<int> calls{0}, states{0};
+    std::atomic<int> calls{0}, states{0}, farewells{0};
   };
   static Log& log() {
     static Log made;
@@ -59,6 +59,9 @@ class Choir {
   class Room final : public Stage<State> {
    public:
     explicit Room(ThreadPool& pool) : pool_(pool) {}
+    ~Room() override {
+      pool_.run([](int) { ++log().farewells; });
+    }
     void run(std::span<State* const> states) override {
       ++log().calls;
       log().states += static_cast<int>(states.size());
@@ -209,6 +212,14 @@ TEST(Batched, WhatTheStageThrowsEndsTheStep) {
     const float voice = concert.voice(0);
     concert.step({0, 0, 0});
     EXPECT_EQ(concert.view().reward[0], 2 * voice);
+  }
+}
+
+TEST(Batched, TheStageHasItsThreadsToTheEnd) {
+  for (const int threads : {1, 3}) {
+    Choir::log().farewells = 0;
+    { const Concert concert(options_of(3, threads)); }
+    EXPECT_EQ(Choir::log().farewells, threads);
   }
 }
 
