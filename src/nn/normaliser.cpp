@@ -203,7 +203,8 @@ void RewardNormaliser::save(Writer& writer, Collective& collective) const {
 void RewardNormaliser::load(Reader& reader, size_t first_env, size_t all_envs) {
   const std::vector<double> all = read(reader, "returns", all_envs);
   moments_.load(reader);
-  std::copy_n(all.begin() + static_cast<ptrdiff_t>(first_env), returns_.size(), returns_.begin());
+  if (all.empty()) return;  // rewards are not scaled
+  std::copy_n(&all[first_env], returns_.size(), returns_.begin());
 }
 
 }  // namespace flotilla
