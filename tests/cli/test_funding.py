@@ -53,7 +53,7 @@ class Funding(unittest.TestCase):
         found = self.json("funding", "inspect", "market")
         self.assertEqual({key: found[key] for key in made}, made)
         for doubt in ("unpaid", "filled_prices", "missing_numbers", "odd_prices", "odd_aprs", "late_payments",
-                      "unscheduled_payments"):
+                      "unscheduled_payments", "payments_between"):
             self.assertEqual(found[doubt], 0, doubt)
         self.assertEqual(found["partial_symbols"], [])
         self.assertGreater(found["payments"], 4 * 2 * 9 - 1)
@@ -197,7 +197,8 @@ class Funding(unittest.TestCase):
         self.assertIn("liquidation_buffer", self.refused(2, *bench, "liquidation_buffer=0.6"))
         self.assertIn("max_positions", self.refused(2, *bench, "max_positions=6"))
         self.assertEqual(self.refused(2, *bench, "episode_days=10", "levels=test"),
-                         "episode_days: levels=test has 9.00 days, an episode of 10.00 needs 10.00")
+                         "episode_days: levels=test has 9.00 days, an episode of 10.00 needs 10.00; "
+                         "split.train, split.validation and split.embargo_days part the days")
 
 
 if __name__ == "__main__":

@@ -129,7 +129,8 @@ void Funding::require_windows(int times) const {
   constexpr const char* kParts[] = {"train", "validation", "test"};
   throw Error(
       ErrorCode::kUsage,
-      fmt::format("episode_days: levels={} has {:.2f} days, an episode of {:.2f} needs {:.2f}",
+      fmt::format("episode_days: levels={} has {:.2f} days, an episode of {:.2f} needs {:.2f}; "
+                  "split.train, split.validation and split.embargo_days part the days",
                   kParts[static_cast<int>(part_)], part.size() / double{kStepsPerDay},
                   steps_ / double{kStepsPerDay}, needed / double{kStepsPerDay}));
 }

@@ -92,6 +92,7 @@ void print_doubts(const funding::FileNotes& notes, const funding::MarketFacts& f
   add(notes.odd_aprs, "rows whose APR are not 1095 times their profits of 8 hours");
   add(notes.late, "next payments that are not after their row");
   add(notes.unscheduled, "next payments that are not the next multiple of their interval");
+  add(notes.between, "payments between those of the interval that rows say, which nobody gets");
   if (!notes.partial.empty()) {
     text += fmt::format("  {} with prices for some of the days only: {}\n",
                         counted(notes.partial.size(), "symbol"), fmt::join(notes.partial, ", "));
@@ -119,6 +120,7 @@ void inspect(const std::string& directory, bool json) {
   line["odd_aprs"] = notes.odd_aprs;
   line["late_payments"] = notes.late;
   line["unscheduled_payments"] = notes.unscheduled;
+  line["payments_between"] = notes.between;
   line["partial_symbols"] = notes.partial;
   line["spread_in_percent"] = looks_like_percent(facts);
   display_data(line.dump() + "\n");

@@ -83,8 +83,12 @@ void count_payments(const Market& market, int symbol, Times priced, FileNotes& n
   for (int t = std::max(priced.begin, 0); t < priced.end; ++t) {
     const Cell& cell = market.at(t, symbol);
     for (int venue = 0; venue < kVenues; ++venue) {
-      if (!is_payment(t * kStepSeconds, cell.hours[venue])) continue;
-      ++(std::isnan(cell.quote.rate[venue]) ? notes.unpaid : notes.payments);
+      const bool is_paid = !std::isnan(cell.quote.rate[venue]);
+      if (is_payment(t * kStepSeconds, cell.hours[venue])) {
+        ++(is_paid ? notes.payments : notes.unpaid);
+      } else {
+        notes.between += is_paid;
+      }
     }
   }
 }

@@ -22,6 +22,7 @@ struct FileNotes {
   int64_t odd_aprs = 0;       // rows whose percent of a year are not those of 8 hours
   int64_t late = 0;           // next payments that are not after their row
   int64_t unscheduled = 0;  // next payments that are, but not at the next multiple of the interval
+  int64_t between = 0;      // payments of price files at other times than the interval's
   std::vector<std::string> partial;  // symbols that have prices for some of the days only
 };
 

@@ -249,7 +249,8 @@ TEST(FundingWindows, AreRefusedWhereThePartIsTooShort) {
                              [] {
                                small_env({"levels=test", "episode_days=3"});
                              }),
-            "episode_days: levels=test has 1.40 days, an episode of 3.00 needs 3.00");
+            "episode_days: levels=test has 1.40 days, an episode of 3.00 needs 3.00; "
+            "split.train, split.validation and split.embargo_days part the days");
   EXPECT_EQ(test::error_text(ErrorCode::kUsage,
                              [] {
                                small_env({"split.train=0.9", "split.validation=0.2"});

@@ -88,7 +88,8 @@ TEST(Evaluations, AreOfValidationWindowsAndNeverOfTestOnes) {
   EXPECT_EQ(error_text(ErrorCode::kUsage, [] { small_run({"eval.levels=test"}); }),
             "eval.levels: expected one of train, validation, got 'test'");
   EXPECT_EQ(error_text(ErrorCode::kUsage, [] { small_run({"env.episode_days=2"}); }),
-            "episode_days: levels=validation has 1.40 days, an episode of 2.00 needs 2.00");
+            "episode_days: levels=validation has 1.40 days, an episode of 2.00 needs 2.00; "
+            "split.train, split.validation and split.embargo_days part the days");
   small_run({"env.episode_days=2", "eval.episodes=0"});
 }
 
