@@ -97,8 +97,8 @@ void print_one(const Program& program, const std::string& name, bool keys) {
   }
   print_env(type);
   if (recipe != nullptr) print_recipe(*recipe);
-  display(fmt::format("\n'flotilla list {} --keys' shows every setting of 'flotilla train {}'.\n",
-                      name, name));
+  display(fmt::format("\n'{0} list {1} --keys' shows every setting of '{0} train {1}'.\n",
+                      program_name(), name));
 }
 
 }  // namespace

@@ -209,6 +209,14 @@ Config RunArguments::config(const Program& program, bool plain, std::optional<in
 }
 
 void RunArguments::adjust(const Program& program, const std::string& path, Config& config) const {
+  std::vector<std::string> settings = overrides_;
+  if (is_assignment(what_)) settings.push_back(what_);
+  for (const std::string& setting : algo_given(settings, flags_.given())) {
+    const std::string &old = config.get_text("algo"), now = setting.substr(setting.find('=') + 1);
+    if (now == old) continue;
+    throw Error(ErrorCode::kUsage,
+                fmt::format("a resumed run cannot change algo from {} to {}", old, now));
+  }
   std::optional<Config> named;
   if (is_assignment(what_)) {
     apply_setting(config, what_);

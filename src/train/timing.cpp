@@ -131,7 +131,8 @@ std::string bottleneck(const Timing& timing, const RunShape& shape, const CoreUs
     return fmt::format(
         "Other programs held {:.1f} of the {} cores; this run had {:.1f} where it could use {}: it "
         "goes faster without them.",
-        held_by_others(use), shape.cores, use.own_s / use.wall_s, cores_wanted(shape));
+        held_by_others(use), shape.cores, use.own_s / use.wall_s,
+        std::min(cores_wanted(shape), shape.cores));
   }
   struct Cost {
     double seconds;

@@ -232,7 +232,8 @@ class Resume(RunTest):
                       "ppo.learning_rate\n", done.stderr)
         self.assertEqual(self.lines()[-1]["charts/learning_rate"], 0.001)
         for what, said in ((["cartpole-impala"], f"the run in '{self.run}' is of ppo, 'cartpole-impala' is of impala"),
-                           ([mine, "--algo", "impala"], f"{mine} has settings of ppo, which impala does not know")):
+                           ([mine, "--algo", "impala"], "a resumed run cannot change algo from ppo to impala"),
+                           ([mine, "algo=impala"], "a resumed run cannot change algo from ppo to impala")):
             done = self.call("train", *what, "--out", self.run, "--auto-resume", "--steps", 9999, status=2)
             self.assertIn(said, self.error(done))
 
