@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "flotilla/cli/commands.h"
+#include "flotilla/command/env_arguments.h"
 #include "flotilla/core/activity.h"
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
@@ -13,6 +14,7 @@
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
+#include "flotilla/env/python_env.h"
 #include "flotilla/train/baselines.h"
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/sweep.h"
@@ -142,6 +144,8 @@ void play_baselines(const EnvType& type, const Config& config, const Algorithms&
 int verify(const Program& program, VerifyArguments& arguments) {
   arguments.sweep.policy_factory = program.policy_factory;
   arguments.sweep.at_once = std::min(arguments.sweep.at_once, arguments.sweep.seeds);
+  python_settings().named.insert(arguments.recipe);
+  give_time(arguments.overrides);
   const Config config = load_run_config(program.registry, arguments.recipe, false,
                                         arguments.overrides, program.algorithms);
   Report report{.results = {}, .at_least = arguments.at_least};
@@ -181,6 +185,7 @@ void add_verify_command(Command& root, Program& program) {
       .range(1, 1024);
   command.option("--out", arguments->sweep.directory,
                  "folder to keep the runs in (default: they are not kept)");
+  add_python_option(command);
   command.flag("--json", arguments->json, "print one JSON object on stdout");
   command.action([&program, arguments] { program.exit_status = verify(program, *arguments); });
 }

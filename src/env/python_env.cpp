@@ -58,16 +58,10 @@ std::string find_interpreter() {
                           fmt::join(all, " and ")));
 }
 
-// Whether the name says which code is imported.
-bool names_code(const std::string& name) {
-  return name.starts_with(kFactory) ||
-         name.find(':', std::string(kGymnasium).size()) != std::string::npos;
-}
-
 void require_permission(const std::string& name) {
   const PythonSettings& settings = python_settings();
   if (!names_code(name) || !settings.interpreter.empty() || settings.named.contains(name)) return;
-  const char* how = settings.host.empty() ? "name it on the command line as well, or give --python"
+  const char* how = settings.host.empty() ? "name it behind train as well, or give --python"
                                           : "give its name to flotilla.admit()";
   throw Error(ErrorCode::kUsage, fmt::format("{} is Python code that a file names: to run it, {}",
                                              in_quotes(name), how));
@@ -188,6 +182,13 @@ Schema schema_of(const Json& keys) {
   return stacks_itself(keys) ? schema : with_frame_stack(schema);
 }
 
+bool needs_any(const Json& keys) {
+  for (const Json& key : keys) {
+    if (key["needed"].get<bool>()) return true;
+  }
+  return false;
+}
+
 std::unique_ptr<EnvLoop> make_remote_loop(PythonSource& source, const Config& config,
                                           int time_limit) {
   const auto description =
@@ -200,6 +201,12 @@ std::unique_ptr<EnvLoop> make_remote_loop(PythonSource& source, const Config& co
 }
 
 }  // namespace
+
+bool names_code(const std::string& name) {
+  return name.starts_with(kFactory) ||
+         (name.starts_with(kGymnasium) &&
+          name.find(':', std::string_view(kGymnasium).size()) != std::string::npos);
+}
 
 bool is_python_env(const std::string& name) {
   return name.starts_with(kGymnasium) || name.starts_with(kFactory);
@@ -234,7 +241,8 @@ EnvType python_env_type(const std::string& name) {
                        const Config& config,
                        int time_limit) { return make_remote_loop(*source, config, time_limit); },
       .worker_command =
-          [source](const Config& config) { return source->worker_command(settings_of(config)); }};
+          [source](const Config& config) { return source->worker_command(settings_of(config)); },
+      .needs_settings = needs_any(source->keys())};
 }
 
 }  // namespace flotilla

@@ -16,6 +16,8 @@
 namespace flotilla {
 
 bool is_python_env(const std::string& name);
+// Whether the name says which code is imported: a file may not say that alone.
+bool names_code(const std::string& name);
 
 // Which Python, and what it may be asked to run. One for the whole program.
 struct PythonSettings {

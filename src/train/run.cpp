@@ -16,6 +16,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
+#include "flotilla/env/python_env.h"
 #include "flotilla/train/find_policy.h"
 #include "flotilla/train/orders.h"
 #include "flotilla/train/recipes.h"
@@ -375,13 +376,18 @@ void Run::wait_for_checkpoint() {
   if (writing_.valid()) writing_.get();
 }
 
+std::string Run::how_to_resume(const std::string& place) const {
+  const std::string code = names_code(run_.type.name) ? run_.type.name + " " : "";
+  return code + "--resume " + place;
+}
+
 void Run::stop_interrupted() {
   if (saved_step_ != trainer_->progress().steps) checkpoint(true);
   wait_for_checkpoint();
   record("interrupted");
   throw Error(ErrorCode::kInterrupted,
-              fmt::format("interrupted after {} steps; resume with --resume {}",
-                          trainer_->progress().steps, path()));
+              fmt::format("interrupted after {} steps; resume with {}", trainer_->progress().steps,
+                          how_to_resume(path())));
 }
 
 std::string Run::finish() {
@@ -426,8 +432,8 @@ void Run::fail(const std::exception& exception) const {
   const std::vector<int64_t> steps = checkpoints_.steps();
   const std::string kept =
       steps.empty() ? ""
-                    : fmt::format("; the last checkpoint is step_{}: resume with --resume {}",
-                                  steps.back(), directory_.directory().place());
+                    : fmt::format("; the last checkpoint is step_{}: resume with {}", steps.back(),
+                                  how_to_resume(directory_.directory().place()));
   if (failure != nullptr) throw EnvFailure(failure->report(), failure->consequence() + kept);
   throw Error(error.code(), error.what() + kept);
 }

@@ -101,6 +101,8 @@ class Run {
   bool checkpoint_due() const;
   void checkpoint(bool sync);
   void wait_for_checkpoint();
+  // What follows `train` to go on with it: the name of code that no file may name alone, too.
+  std::string how_to_resume(const std::string& place) const;
   [[noreturn]] void stop_interrupted();
   [[noreturn]] void tell_what_is_kept(const Error& error);
   [[noreturn]] void fail(const std::exception& exception) const;

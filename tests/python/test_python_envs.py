@@ -158,7 +158,7 @@ class Spaces(unittest.TestCase):
                  "multi": [(np.array([3, 0]), "not in Multi"), (np.array([1]), "not in Multi")],
                  "binary": [(np.array([0, 2, 0]), "not in Multi")],
                  "tuple": [((1,), "expected a tuple of 2"), ([1, 2], "is a list")],
-                 "dict": [({"a": np.zeros(2)}, r"keys \['a'\]"), (3, "has a int")]}
+                 "dict": [({"a": np.zeros(2)}, r"keys \['a'\]"), (3, "has an int")]}
         for name, values in wrong.items():
             ours = Observations(python_envs.SPACES[name], gymnasium.spaces)
             for value, message in values:
@@ -206,6 +206,9 @@ class Describing(Case):
         self.assertIn("env.port", out)
         _, errors = self.bench("py:python_envs:Picky", status=2)
         self.assertIn("exited with status 5", errors)
+        out, _ = self.flotilla("list", "py:python_envs:Sized")
+        self.assertRegex(out, r"length +text; default \"\"\s+of the Python environment, which needs it")
+        self.train("py:python_envs:Sized", "length=5", "--n-envs", "2", "--iterations", "1", "n_steps=8")
 
     def test_refusals(self):
         """As workers say them, in this process."""
@@ -213,8 +216,8 @@ class Describing(Case):
         for env, settings, message in (
                 ("py:no_such_module_at_all:make", [], "ModuleNotFoundError: No module named"),
                 ("py:python_envs:missing", [], "module python_envs has no missing"),
-                ("py:python_envs:NOT_CALLABLE", [], "python_envs.NOT_CALLABLE is a int: it cannot be called"),
-                ("py:python_envs:nothing", [], "it is a int without reset()"),
+                ("py:python_envs:NOT_CALLABLE", [], "python_envs.NOT_CALLABLE is an int: it cannot be called"),
+                ("py:python_envs:nothing", [], "it is an int without reset()"),
                 ("py:python_envs:BadReset", [], "reset() must return (observation, info)"),
                 ("py:python_envs", [], "expected py:MODULE:NAME"),
                 ("py:python_envs:Any", ["obs=text"], "cannot be flattened"),
@@ -222,6 +225,12 @@ class Describing(Case):
                 ("py:python_envs:anything", ["kwargs=5"], "expected a JSON object"),
                 ("gym:NoSuchEnv-v7", [], "NoSuchEnv")):
             self.assertIn(message, answer_of(describe, env, settings).get("error", "none"), env)
+
+    def test_recipes_of_python_code_are_verified(self):
+        self.flotilla("verify", "py:python_envs:Walk", "length=5", "n_envs=2", "n_steps=8", "iterations=1",
+                      "eval.episodes=2", "--seeds", "1", "--python", sys.executable)
+        self.flotilla("verify", "py:python_envs:Walk", "n_envs=2", "n_steps=8", "iterations=1",
+                      "eval.episodes=2", "--seeds", "1")
 
     def test_settings(self):
         _, errors = self.flotilla("train", "py:python_envs:Walk", "lenth=3", status=2)
@@ -365,7 +374,7 @@ class Failing(Case):
                 ("nan", "the observation is nan at element 0"),
                 ("reward", "the reward is a str, expected a number"),
                 ("reward_nan", "the reward is nan"),
-                ("flag", "terminated is a int, expected a bool"),
+                ("flag", "terminated is an int, expected a bool"),
                 ("four", "step() returned 4 values, expected (observation, reward, ")):
             _, errors = self.bench("py:python_envs:Faulty", f"fault={fault}", "at=5", "--seed", "9",
                                    "--num-envs", "2", "--workers", "1", "--step-timeout-s", "3",
@@ -404,6 +413,10 @@ class Failing(Case):
             self.assertIn(faults, (1, 2))  # both workers may be the first
             self.assertIn("ValueError: on purpose", errors)
             self.assertNotIn("replay it with", errors)
+        log.write_text("")
+        _, errors = self.flotilla("train", "py:python_envs:Faulty", f"log={log}", "--n-envs", "2", "--iterations",
+                                  "1", "n_steps=8", "--out", "run", "--on-env-failure", "stop", status=3)
+        self.assertIn("resume with py:python_envs:Faulty --resume run", errors)
 
     def test_faults_of_all_kinds(self):
         log = self.folder / "log"

@@ -41,7 +41,11 @@ py::object with_traceback(const py::error_already_set& error) {
   return error.value();
 }
 
-std::string type_name(py::handle value) { return Py_TYPE(value.ptr())->tp_name; }
+// "an int", "a str"
+std::string kind_of(py::handle value) {
+  const std::string name = Py_TYPE(value.ptr())->tp_name;
+  return (name.find_first_of("aeiou") == 0 ? "an " : "a ") + name;
+}
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ErrorCode::kEnvironment, what); }
 
@@ -49,7 +53,7 @@ float number_of(py::handle value) {
   const double number = PyFloat_AsDouble(value.ptr());
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();
-    refuse("the reward is a " + type_name(value) + ", expected a number");
+    refuse("the reward is " + kind_of(value) + ", expected a number");
   }
   const auto reward = static_cast<float>(number);
   if (!std::isfinite(reward)) refuse(fmt::format("the reward is {}", number));
@@ -244,7 +248,7 @@ class Seats {
     if (value.ptr() == Py_True) return true;
     if (value.ptr() == Py_False) return false;
     if (!py::isinstance(value, numpy_bool_)) {
-      refuse(fmt::format("{} is a {}, expected a bool", name, type_name(value)));
+      refuse(fmt::format("{} is {}, expected a bool", name, kind_of(value)));
     }
     return PyObject_IsTrue(value.ptr()) == 1;
   }
@@ -252,7 +256,7 @@ class Seats {
   [[noreturn]] static void refuse_result(const py::object& result) {
     const std::string got = PyTuple_Check(result.ptr())
                                 ? fmt::format("{} values", PyTuple_GET_SIZE(result.ptr()))
-                                : "a " + type_name(result);
+                                : kind_of(result);
     refuse("step() returned " + got +
            ", expected (observation, reward, terminated, truncated, info)");
   }

@@ -111,20 +111,24 @@ class Source:
 
 def keys_of(creator, known):
     """The settings of an environment: the parameters of what makes it, and `kwargs` for others."""
-    defaults = {}
+    defaults, needed = {}, set()
     try:
         parameters = inspect.signature(creator).parameters.values()
     except (TypeError, ValueError):
         parameters = []
     for each in parameters:
         if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
+            if each.default is each.empty:
+                needed.add(each.name)
             defaults[each.name] = None if each.default is each.empty else each.default
     defaults.update(known)
+    needed -= known.keys()
     keys = [{"name": name, "default": "" if default is None else as_text(default),
-             "help": "of the Python environment"}
+             "needed": name in needed,
+             "help": "of the Python environment" + (", which needs it" if name in needed else "")}
             for name, default in defaults.items()
             if name.isascii() and name not in ("name", "kwargs")]
-    return keys + [{"name": "kwargs", "default": "",
+    return keys + [{"name": "kwargs", "default": "", "needed": False,
                     "help": "more parameters of the Python environment, as a JSON object"}]
 
 
@@ -132,7 +136,8 @@ def keys_of(creator, known):
 
 
 def kind_of(value):
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def flat_bounds(values):

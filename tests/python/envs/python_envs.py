@@ -233,6 +233,13 @@ class Picky(Walk):
         super().__init__()
 
 
+class Sized(Walk):
+    """Has no default for its setting."""
+
+    def __init__(self, length):
+        super().__init__(length)
+
+
 class BadReset(Walk):
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed)[0]
