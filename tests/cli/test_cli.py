@@ -187,7 +187,7 @@ class Help(CliTest):
             result = self.run_cli("list", env)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertTrue(result.stdout.startswith(f"{env}: "), result.stdout)
-            self.assertIn(f"'flotilla list {env} --keys'", result.stdout)
+            self.assertIn(f"'{BINARY} list {env} --keys'", result.stdout)
 
     def test_list_shows_recipes(self):
         recipes = self.run_cli("list").stdout.split("\n\n")[1].splitlines()

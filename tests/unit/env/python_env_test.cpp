@@ -55,8 +55,8 @@ TEST_F(PythonEnv, AFileDoesNotChooseCode) {
   for (const char* name : {"py:os:system", "gym:some_module:Env-v0"}) {
     EXPECT_EQ(test::error_text(ErrorCode::kUsage, [&] { registry.find(name); }),
               "'" + std::string(name) +
-                  "' is Python code that a file names: to run it, name it on the command line as "
-                  "well, or give --python");
+                  "' is Python code that a file names: to run it, name it behind train as well, or "
+                  "give --python");
   }
 }
 
