@@ -349,9 +349,16 @@ TEST(MarketFiles, CountWhatLooksOdd) {
   EXPECT_EQ(notes_of(4, "12345678").odd_prices, 1);
   EXPECT_EQ(notes_of(10, "2020-01-01T00:00:00Z").late, 1);
   EXPECT_EQ(notes_of(11, "2025-11-01T00:00:00Z").unscheduled, 1);
+  const Folder paid;
+  Folder::change(paid.prices(), 3, 3, "0.001");  // at five past midnight
+  FileNotes with_payment;
+  read_market(paid.path(), &with_payment);
+  EXPECT_EQ(with_payment.between, 1);
   FileNotes none;
   read_market(Folder().path(), &none);
-  EXPECT_EQ(none.odd_aprs + none.odd_prices + none.late + none.unscheduled + none.missing, 0);
+  EXPECT_EQ(
+      none.odd_aprs + none.odd_prices + none.late + none.unscheduled + none.missing + none.between,
+      0);
 }
 
 // Prices that begin before midnight, and a gap across it.
