@@ -79,14 +79,14 @@ std::span<Cell> priced_cells(std::vector<Cell>& column, Times priced) {
   return std::span(column).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
 }
 
-void count_payments(const Market& market, int symbol, Times priced, FileNotes& notes) {
+void count_payments(const Market& market, int symbol, Times priced, bool listed, FileNotes& notes) {
   for (int t = std::max(priced.begin, 0); t < priced.end; ++t) {
     const Cell& cell = market.at(t, symbol);
     for (int venue = 0; venue < kVenues; ++venue) {
       const bool is_paid = !std::isnan(cell.quote.rate[venue]);
       if (is_payment(t * kStepSeconds, cell.hours[venue])) {
         ++(is_paid ? notes.payments : notes.unpaid);
-      } else {
+      } else if (listed) {
         notes.between += is_paid;
       }
     }
@@ -195,8 +195,10 @@ Market read_market(const std::string& directory, FileNotes* notes) {
   }
   const Opportunities rows(read_csv_or_gzip(path_of(directory + kOpportunities)), market, priced);
   rows.add_intervals(market);
+  const std::vector<bool> listed = rows.listed(market);
   for (int i = 0; i < market.symbols(); ++i) {
-    count_payments(market, i, priced[static_cast<size_t>(i)], met);
+    const auto at = static_cast<size_t>(i);
+    count_payments(market, i, priced[at], listed[at], met);
   }
   rows.add_rates(market);
   for (int i = 0; i < market.symbols(); ++i) {

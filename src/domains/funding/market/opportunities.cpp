@@ -116,6 +116,14 @@ uint8_t Opportunities::hours_at(size_t row, size_t column) const {
   table_.refuse(row, column, "expected 1, 2, 4 or 8");
 }
 
+std::vector<bool> Opportunities::listed(const Market& market) const {
+  std::vector<bool> listed(static_cast<size_t>(market.symbols()));
+  for (const Place& place : places_) {
+    if (place.in_market()) listed[static_cast<size_t>(place.symbol)] = true;
+  }
+  return listed;
+}
+
 void Opportunities::add_intervals(Market& market) const {
   for (size_t row = 0; row < places_.size(); ++row) {
     const Place& place = places_[row];

@@ -19,6 +19,8 @@ class Opportunities {
   // venue, a column that is missing.
   Opportunities(CsvTable table, const Market& market, std::span<const Times> priced);
 
+  // By symbol, whether it has any: what is between its payments is a guess otherwise.
+  std::vector<bool> listed(const Market& market) const;
   // Intervals between payments hold until others are known; before the first, that one.
   void add_intervals(Market& market) const;
   // Where nothing was paid, what the scanner knew.
