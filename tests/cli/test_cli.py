@@ -1174,7 +1174,8 @@ class Train(TrainTest):
 
     def test_text_output(self):
         result = self.run_cli("train", "cartpole", "--steps", 2000, "--out", "runs/1", "--seed", 7,
-                              "--threads", 2, "eval.episodes=5")  # too few to be announced
+                              "--threads", 2, "learner_threads=2",  # a measurement would decide
+                              "eval.episodes=5")  # too few to be announced
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stderr, r"\A32 x cartpole, threads back end, 2 threads; ppo, "
                                         r"4-64-64 tanh, fused \w+ \(policy=auto\); seed 7\n"
@@ -1183,6 +1184,9 @@ class Train(TrainTest):
         for name in ("total", "  collect", "    step", "    infer", "    wait", "  learn",
                      "    gae", "    update", "  eval", "  other"):
             self.assertRegex(result.stdout, rf"(?m)^{name} +\d+\.\d{{3}} s +\d+\.\d %$")
+        fewer = self.run_cli("train", "cartpole", "--steps", 1, "--out", "runs/2", "--threads", 2,
+                             "learner_threads=1", "eval.episodes=5")
+        self.assertIn(" 2 threads (1 learns); ppo, ", fewer.stderr)
 
     def test_from_another_directory_and_through_a_link(self):
         elsewhere = self.dir / "elsewhere"
