@@ -53,8 +53,16 @@ void ThreadPool::stop() {
 }
 
 void ThreadPool::call(Hands hands) {
-  if (crew_ > 1) of_cores_.bell.ring();
-  if (hands == Hands::kAll && threads() > crew_) beyond_.bell.ring();
+  if (crew_ > 1) of_cores_.bell.load()->ring();
+  if (hands == Hands::kAll && threads() > crew_) beyond_.bell.load()->ring();
+}
+
+// Null: to their own ones. Who is about to wait for the last bell hears it ring, or sees that there
+// is another.
+void ThreadPool::listen_to(Bell* bell) {
+  for (Queue* queue : {&of_cores_, &beyond_}) {
+    queue->bell.exchange(bell != nullptr ? bell : &queue->own_bell)->ring();
+  }
 }
 
 int ThreadPool::start(Job job, void* context, Hands hands) {
@@ -78,8 +86,9 @@ int ThreadPool::start(Job job, void* context, Hands hands) {
   return ticket;
 }
 
-void ThreadPool::set_spare(Spare spare, void* context) {
+void ThreadPool::set_spare(Spare spare, void* context, Bell* bell) {
   spare_.store(nullptr, std::memory_order_release);
+  listen_to(bell);
   run([](int) {});  // a thread that does its part is in no spare work
   spare_context_ = context;
   spare_.store(spare, std::memory_order_release);
@@ -260,7 +269,9 @@ void ThreadPool::work(int part) {
   uint64_t jobs = 0;   // that it has done its part of
   uint32_t items = 0;  // the number of those that it has looked at
   while (true) {
-    const uint32_t heard = queue.bell.heard();
+    Bell& bell = *queue.bell.load();
+    const uint32_t heard = bell.heard();
+    if (queue.bell.load() != &bell) continue;
     const bool stop = stop_.load(std::memory_order_acquire);  // what was started before is done
     if (queue.started.load(std::memory_order_acquire) > jobs) {
       Slot& slot = slots_[static_cast<size_t>(queue.order[jobs++ % kMaxStarted])];
@@ -277,7 +288,7 @@ void ThreadPool::work(int part) {
     if (take_handed_over(part)) continue;
     const Spare spare = spare_.load(std::memory_order_acquire);
     if (spare != nullptr && spare(spare_context_, part)) continue;
-    wait(part, queue.bell, heard, patience);
+    wait(part, bell, heard, patience);
   }
 }
 

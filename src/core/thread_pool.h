@@ -67,10 +67,11 @@ class ThreadPool {
 
   // What threads other than the caller do between jobs: `spare` does a little of it, so that a job
   // need not wait long, and returns whether there is more. It must not throw. After a false it is
-  // not called again before wake(), which any thread may call, or the next job of that thread.
-  // Null: nothing; then nobody is in it any more when this returns. REQUIRES: no unfinished job.
+  // not called again before wake(), which any thread may call, a ring of `bell`, if there is one,
+  // or the next job of that thread. Null: nothing; then nobody is in it any more, and nobody waits
+  // for the last bell, when this returns. REQUIRES: no unfinished job.
   using Spare = bool (*)(void* context, int part);
-  void set_spare(Spare spare, void* context);
+  void set_spare(Spare spare, void* context, Bell* bell = nullptr);
   void wake() { call(Hands::kAll); }
 
   // How long the caller has waited for others, since the pool was made.
@@ -146,11 +147,13 @@ class ThreadPool {
   struct Queue {
     std::array<int, kMaxStarted> order{};
     alignas(64) std::atomic<uint64_t> started{0};
-    Bell bell;
+    Bell own_bell;
+    std::atomic<Bell*> bell{&own_bell};  // that its threads wait for, and that calls them
   };
 
   Queue& queue_of(int thread) { return thread < crew_ ? of_cores_ : beyond_; }
   void call(Hands hands);
+  void listen_to(Bell* bell);
   void do_all(int count, int neighbours, Hands hands, Item body, void* context);
   void publish(int count, int neighbours, int shares, Item body, void* context);
   void take_items(int thread);

@@ -75,7 +75,7 @@ void Actors::proceed() {
   running_ = true;
   for (Actor& actor : actors_) actor.since_ns = now_ns();
   pool_.set_spare([](void* context, int part) { return static_cast<Actors*>(context)->work(part); },
-                  this);
+                  this, vec_.step_bell());
 }
 
 // Rollouts behind the last update are no work for a free schedule. A fixed one has them collected
@@ -117,13 +117,7 @@ void Actors::wait(uint32_t heard) {
   constexpr double kLookEvery = 0.005;  // at workers: the price of a death, not of a step
   const bool workers = &bell_ != &own_bell_;
   const Deadline deadline = workers ? Deadline::after(kLookEvery) : Deadline::never();
-  const bool rang = bell_.wait(heard, patience_, deadline);
-  if (!workers) return;
-  if (rang) {
-    pool_.wake();
-  } else {
-    vec_.look_after();
-  }
+  if (!bell_.wait(heard, patience_, deadline)) vec_.look_after();
 }
 
 PolicyLag lag_of(std::span<const int64_t> versions, int64_t now) {

@@ -4,10 +4,14 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 
 #include "flotilla/core/alloc_count.h"
+#include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/rng.h"
 #include "flotilla/core/system.h"
@@ -135,6 +139,67 @@ TEST(ThreadPool, OverlappingJobsFinishInAnyOrder) {
         ASSERT_EQ(sums[j].total.load(), whole);
       }
     } while (std::ranges::next_permutation(order).found);
+  }
+}
+
+// Spare work: a little each time somebody says that there is some.
+struct SpareWork {
+  std::atomic<int> left{0}, done{0};
+
+  static bool some(void* context, int) {
+    auto& self = *static_cast<SpareWork*>(context);
+    int left = self.left.load();
+    while (left > 0 && !self.left.compare_exchange_weak(left, left - 1)) {
+    }
+    if (left <= 0) return false;
+    ++self.done;
+    return true;
+  }
+  bool reaches(int wanted) const {
+    const Deadline deadline = Deadline::after(20);
+    while (done.load() < wanted && deadline.remaining_ns() > 0) std::this_thread::yield();
+    return done.load() == wanted;
+  }
+};
+
+TEST(ThreadPool, SpareWorkIsDoneWhenSomebodySaysThatThereIsSome) {
+  for (const int threads : {2, 3, cpu_count() + 2}) {
+    ThreadPool pool(threads);
+    SpareWork work;
+    Bell bell;
+    int wanted = 0;
+    work.left = wanted += 5;  // before anybody could look
+    pool.set_spare(&SpareWork::some, &work, &bell);
+    ASSERT_TRUE(work.reaches(wanted)) << threads;
+    for (int round = 0; round < 200; ++round) {
+      work.left += 3;
+      wanted += 3;
+      round % 2 == 0 ? bell.ring() : pool.wake();
+      ASSERT_TRUE(work.reaches(wanted)) << threads << ", round " << round;
+    }
+    pool.set_spare(nullptr, nullptr);
+    work.left = 1;
+    bell.ring();
+    pool.wake();
+    pool.run([](int) {});
+    EXPECT_EQ(work.left.load(), 1) << threads;
+  }
+}
+
+// Nobody stays behind at a bell that is no longer rung.
+TEST(ThreadPool, BellsOfSpareWorkComeAndGo) {
+  for (const int threads : {2, cpu_count() + 1}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 2000; ++round) {
+      SpareWork work;
+      const auto bell = std::make_unique<Bell>();
+      pool.set_spare(&SpareWork::some, &work, round % 3 == 0 ? nullptr : bell.get());
+      if (round % 2 == 0) bell->ring();
+      Sum sum;
+      pool.finish(pool.start(&Sum::add, &sum));
+      ASSERT_EQ(sum.total.load(), threads * (threads + 1) / 2);
+      pool.set_spare(nullptr, nullptr);
+    }
   }
 }
 
