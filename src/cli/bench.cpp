@@ -14,7 +14,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
-#include "flotilla/env/python_env.h"
+#include "flotilla/env/outside_code.h"
 #include "flotilla/env/random_run.h"
 
 namespace flotilla {
@@ -43,7 +43,7 @@ std::string hash_first_steps(RandomRun& run, uint64_t steps) {
 void bench_env(const Program& program, const EnvArguments& arguments, const Config& flags,
                bool backend_given, bool json) {
   VecOptions options = VecOptions::from(flags);
-  python_settings().give_time(options.start_timeout_s);
+  outside_code().give_time(options.start_timeout_s);
   const EnvType& type = arguments.type(program.registry);
   const Config config = arguments.config(type);
   if (type.worker_command && !backend_given) options.backend = Backend::kProcesses;

@@ -13,7 +13,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
-#include "flotilla/env/python_env.h"
+#include "flotilla/env/outside_code.h"
 #include "flotilla/train/baselines.h"
 #include "flotilla/train/find_policy.h"
 #include "flotilla/train/summary.h"
@@ -116,7 +116,7 @@ EvalOptions eval_options(const EvalArguments& arguments, const PolicyFile& file,
 
 void evaluate(const Program& program, const EvalArguments& arguments) {
   const PolicyFile file = find_policy(arguments.path, arguments.checkpoint);
-  python_settings().give_time(arguments.start_timeout_s);
+  outside_code().give_time(arguments.start_timeout_s);
   const EnvType& type = env_of(program.registry, file);
   Config env_config = env_config_of(file, type);
   apply(arguments.overrides, env_config);

@@ -9,7 +9,7 @@
 #include "flotilla/cli/commands.h"
 #include "flotilla/command/env_arguments.h"
 #include "flotilla/core/terminal.h"
-#include "flotilla/env/python_env.h"
+#include "flotilla/env/outside_code.h"
 #include "flotilla/train/recipes.h"
 
 namespace flotilla {
@@ -121,7 +121,7 @@ void add_list_command(Command& root, Program& program) {
     if (state->name.empty()) {
       print_all(program.registry);
     } else {
-      python_settings().give_time(state->start_timeout_s);
+      outside_code().give_time(state->start_timeout_s);
       print_one(program, state->name, state->keys);
     }
   });

@@ -14,6 +14,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
+#include "flotilla/env/outside_code.h"
 #include "flotilla/env/remote_loop.h"
 
 namespace flotilla {
@@ -26,7 +27,7 @@ constexpr const char* kHasPackage =
 
 bool has_package(const std::string& interpreter) {
   try {
-    const double seconds = python_settings().start_timeout_s;
+    const double seconds = outside_code().start_timeout_s;
     return run_to_end({interpreter, "-c", kHasPackage}, seconds).status == 0;
   } catch (const Error&) {
     return false;  // there is no such program
@@ -140,7 +141,7 @@ class PythonSource {
   Json ask(const std::vector<std::string>& question) const {
     std::vector<std::string> command = {interpreter_, "-m", "flotilla.worker"};
     command.insert(command.end(), question.begin(), question.end());
-    const double seconds = python_settings().start_timeout_s;
+    const double seconds = outside_code().start_timeout_s;
     const Ended ended = run_to_end(command, seconds);
     stop_if_interrupted();
     const std::optional<Json> json = Json::try_parse(ended.output);

@@ -5,7 +5,6 @@
 // is made, and once for every choice of settings.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -29,12 +28,6 @@ struct PythonSettings {
   // A file of somebody else must not choose the code that runs here: "py:" names, and modules of
   // "gym:" names, come from the command line or a caller, or with `interpreter` given there.
   std::set<std::string> named;
-  // For each answer: to import the code, and to make one env of it. A run has keys only when the
-  // first is there, so that whoever starts it has to say before that he gives more.
-  double start_timeout_s = 60;
-
-  // The key of that name, where it is more.
-  void give_time(double seconds) { start_timeout_s = std::max(start_timeout_s, seconds); }
 };
 PythonSettings& python_settings();
 

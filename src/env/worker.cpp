@@ -19,6 +19,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/env/failure.h"
+#include "flotilla/env/outside_code.h"
 #include "flotilla/env/worker_process.h"
 
 namespace flotilla {
@@ -26,7 +27,6 @@ namespace {
 
 constexpr const char* kWorkerFlag = "--flotilla-worker";
 constexpr const char* kDescribeFlag = "--flotilla-describe";
-constexpr double kDescribeSeconds = 60;
 constexpr std::chrono::milliseconds kParentCheck(250);
 constexpr const char* kParentsConfig = "the parent's config";
 
@@ -228,7 +228,8 @@ Json ask_for_description(const std::string& env, const std::string& settings,
   require_worker_main();
   std::vector<std::string> command = worker_program();
   command.insert(command.end(), {kDescribeFlag, env, settings});
-  const Ended ended = run_to_end(command, kDescribeSeconds, {std::string(kWorkerVariable) + "=1"});
+  const double seconds = outside_code().start_timeout_s;
+  const Ended ended = run_to_end(command, seconds, {std::string(kWorkerVariable) + "=1"});
   stop_if_interrupted();
   const std::optional<Json> answer = Json::try_parse(ended.output);
   if (answer && answer->is_object() && answer->contains("env")) return (*answer)["env"];
@@ -237,7 +238,7 @@ Json ask_for_description(const std::string& env, const std::string& settings,
                 (*answer)["error"].text());
   }
   const std::string how =
-      ended.timed_out ? fmt::format("gave no answer within {} s", kDescribeSeconds)
+      ended.timed_out ? fmt::format("gave no answer within {} s (start_timeout_s)", seconds)
       : ended.signal > 0
           ? fmt::format("was killed by signal {} ({})", ended.signal, signal_name(ended.signal))
           : fmt::format("exited with status {}", ended.status);

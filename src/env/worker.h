@@ -20,7 +20,7 @@ std::optional<int> run_if_worker(int argc, char** argv, const Registry& registry
 
 // Asks a process of this program what EnvType::describe says of an env with these settings, YAML.
 // Throws the error that it had, or Error(kEnvironment), with `where` in front, when it came to
-// another end.
+// another end or took longer than outside code may (outside_code.h).
 Json ask_for_description(const std::string& env, const std::string& settings,
                          const std::string& where);
 

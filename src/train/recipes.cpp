@@ -8,6 +8,7 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/text.h"
+#include "flotilla/env/outside_code.h"
 #include "flotilla/env/python_env.h"
 #include "flotilla/train/find_policy.h"
 
@@ -102,7 +103,7 @@ class Sources {
 
   Config from_yaml(const std::string& yaml, const std::string& origin) const {
     const std::string env = env_name_in(yaml, origin), algo = algo_in(yaml, origin);
-    if (is_python_env(env)) give_time({time_in(yaml, origin)});
+    if (is_outside_env(env)) give_time({time_in(yaml, origin)});
     Config config = with_keys(find_env(registry_, env, origin), algo);
     if (config.get_text("algo") != algo && has_section(yaml, origin, algo)) {
       throw Error(ErrorCode::kUsage, origin + " has settings of " + algo + ", which " + algo_ +
@@ -182,7 +183,7 @@ void give_time(const std::vector<std::string>& overrides) {
   if (seconds.empty()) return;
   Config vec(VecOptions::schema());
   vec.set(kStartTimeout, seconds);
-  python_settings().give_time(vec.get_number(kStartTimeout));
+  outside_code().give_time(vec.get_number(kStartTimeout));
 }
 
 Config load_run_config(const Registry& registry, const std::string& what, bool plain,

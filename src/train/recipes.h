@@ -20,8 +20,8 @@ std::string settings(const Recipe& recipe);
 // "key=value", where the prefix "env." may be left out if no key of the run has that name.
 void apply_setting(Config& config, const std::string& assignment);
 
-// Python code has as long for its first answers as start_timeout_s among these says. To be called
-// before anything that asks for its keys. Throws Error(kUsage).
+// Code from outside has as long for its first answers as start_timeout_s among these says. To be
+// called before anything that asks for its keys. Throws Error(kUsage).
 void give_time(const std::vector<std::string>& overrides);
 
 // The config of a run: `what` is a recipe, an environment or a YAML file; then come the overrides

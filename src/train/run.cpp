@@ -16,6 +16,7 @@
 #include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
+#include "flotilla/env/libenv/libenv.h"
 #include "flotilla/env/python_env.h"
 #include "flotilla/train/find_policy.h"
 #include "flotilla/train/orders.h"
@@ -376,9 +377,12 @@ void Run::wait_for_checkpoint() {
   if (writing_.valid()) writing_.get();
 }
 
+// Code is named on the command line again: a file alone must not choose what runs.
 std::string Run::how_to_resume(const std::string& place) const {
-  const std::string code = names_code(run_.type.name) ? run_.type.name + " " : "";
-  return code + "--resume " + place;
+  const std::string resume = "--resume " + place;
+  if (names_code(run_.type.name)) return run_.type.name + " " + resume;
+  if (run_.type.name != kLibenv) return resume;
+  return resume + " env.library=" + run_.env_config.get_text("library");
 }
 
 void Run::stop_interrupted() {
@@ -416,8 +420,8 @@ void Run::tell_what_is_kept(const Error& error) {
   throw Error(
       error.code(),
       fmt::format("{}; training is done and its policy is in checkpoint step_{}: evaluate it "
-                  "with --resume {}, or end the run without that by eval.episodes=0 besides",
-                  error.what(), saved_step_, path()));
+                  "with {}, or end the run without that by eval.episodes=0 besides",
+                  error.what(), saved_step_, how_to_resume(path())));
 }
 
 std::string Run::summary() const { return directory_.read(kSummary, kLargestSummary); }

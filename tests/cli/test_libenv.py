@@ -106,6 +106,7 @@ class LibenvTest(unittest.TestCase):
         self.assertIn("num_levels: expected an integer", refusal(2, self.library(), "env.num_levels=x"))
         text = refusal(3, self.library(), "env.options=abort_at=7")
         self.assertRegex(text, r"env \d of 'libenv \S+/counter_libenv.so' failed in step: worker killed by signal 6")
+        self.assertIn(f"resume with --resume {self.run} {self.library()}", text)
         self.assertIn("in worker processes alone", self.error(self.call("check", "libenv", self.library(), status=2)))
 
     def test_an_abort_costs_a_row(self):

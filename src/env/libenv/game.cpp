@@ -152,6 +152,10 @@ void Game::describe_obs() {
       spec_.obs = ObsSpace::uint8(shape);
       break;
     case kFloat32:
+      if (!(type.low.float32 <= type.high.float32)) {
+        unfit(fmt::format("observation {} has bounds {} to {}, between which there is no number",
+                          in_quotes(name_of(type)), type.low.float32, type.high.float32));
+      }
       spec_.obs = ObsSpace::float32(shape, type.low.float32, type.high.float32);
       break;
     default:

@@ -12,6 +12,7 @@
 #include "flotilla/core/clock.h"
 #include "flotilla/core/error.h"
 #include "flotilla/env/actions.h"
+#include "flotilla/env/outside_code.h"
 #include "flotilla/env/vec_env.h"
 
 namespace flotilla::python {
@@ -52,9 +53,11 @@ py::dict describe(const EnvSpec& spec) {
   return facts;
 }
 
-const EnvType& find_env(const std::string& name) {
+// `start_timeout_s`: what Python code has to be there, if more than by default.
+const EnvType& find_env(const std::string& name, double start_timeout_s = 0) {
   const py::gil_scoped_release free;
   const std::lock_guard lock(registry_mutex());
+  outside_code().give_time(start_timeout_s);
   return shipped_program().registry.find(name);
 }
 
@@ -77,9 +80,9 @@ class Batch {
   Batch(const std::string& name, const Settings& batch, const Settings& env, int first_env,
         int time_limit, bool copy, bool statistics)
       : copy_(copy), statistics_(statistics), pid_(getpid()) {
-    const EnvType& type = find_env(name);
-    const Config config = config_of(type.schema, env);
     const VecOptions options = options_of(batch, first_env, time_limit);
+    const EnvType& type = find_env(name, options.start_timeout_s);
+    const Config config = config_of(type.schema, env);
     const EnvSpec spec = type.spec(config, time_limit);
     ArenaLayout layout;
     fields_ = StepFields(layout, spec, options.num_envs, 1);

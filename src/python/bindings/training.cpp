@@ -9,7 +9,7 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/log.h"
 #include "flotilla/core/system.h"
-#include "flotilla/env/python_env.h"
+#include "flotilla/env/outside_code.h"
 #include "flotilla/report/run_data.h"
 #include "flotilla/train/checkpoint.h"
 #include "flotilla/train/choose_envs.h"
@@ -171,7 +171,7 @@ std::string evaluate(const std::string& path, const std::string& checkpoint, int
   run_long([&] {
     const PolicyFile file = find_policy(path, checkpoint);
     std::unique_lock lock(registry_mutex());
-    python_settings().give_time(start_timeout_s);
+    outside_code().give_time(start_timeout_s);
     const EnvType& type = env_of(shipped_program().registry, file);
     Config env_config = env_config_of(file, type);
     for (const std::string& setting : overrides) env_config.apply_override(setting);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "flotilla/env/outside_code.h"
 #include "flotilla/env/vec_env.h"
 #include "support/error_text.h"
 
@@ -24,7 +25,10 @@ Json description() {
 // The settings of the whole program, as they were before.
 class PythonEnv : public testing::Test {
  protected:
-  void TearDown() override { python_settings() = {}; }
+  void TearDown() override {
+    python_settings() = {};
+    outside_code() = {};
+  }
 };
 
 TEST_F(PythonEnv, IsKnownByItsName) {
@@ -98,7 +102,7 @@ TEST_F(PythonEnv, AnAnswerThatTakesTooLong) {
   std::ofstream(python) << "#!/bin/sh\n[ $1 = -c ] || exec sleep 1000\n";
   std::filesystem::permissions(python, std::filesystem::perms::owner_all);
   python_settings().interpreter = python;
-  python_settings().start_timeout_s = 2;  // the package itself is looked for, too
+  outside_code().start_timeout_s = 2;  // the package itself is looked for, too
   EXPECT_EQ(test::error_text(ErrorCode::kUsage, [] { Registry().find("gym:CartPole-v1"); }),
             "'gym:CartPole-v1' cannot be made: " + python +
                 " gave no answer within 2 s (start_timeout_s)");

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "flotilla/env/outside_code.h"
 #include "flotilla/env/python_env.h"
 #include "flotilla/train/recipes.h"
 #include "support/batch.h"
@@ -126,21 +127,23 @@ TEST(Words, InYaml) {
 TEST(Words, ThatGiveAPythonEnvironmentTime) {
   const auto given = [](const std::vector<std::string>& settings) {
     give_time(settings);
-    return python_settings().start_timeout_s;
+    return outside_code().start_timeout_s;
   };
   EXPECT_EQ(given({"n_steps=8", "start_timeout_s=20"}), 60);
   EXPECT_EQ(given({"start_timeout_s=100", "start_timeout_s=300"}), 300);
   EXPECT_EQ(error_text(ErrorCode::kUsage, [&] { given({"start_timeout_s=soon"}); }),
             refusal({"start_timeout_s=soon"}));
   python_settings() = {};
+  outside_code() = {};
   python_settings().interpreter = "/no/such/python";
   const auto load = [] {
     parse_run_config(registry(), "env: gym:CartPole-v1\nstart_timeout_s: 400\n", "run.yaml",
                      built_in_algorithms());
   };
   EXPECT_NE(error_text(ErrorCode::kUsage, load), "");
-  EXPECT_EQ(python_settings().start_timeout_s, 400);
+  EXPECT_EQ(outside_code().start_timeout_s, 400);
   python_settings() = {};
+  outside_code() = {};
 }
 
 }  // namespace
