@@ -4,8 +4,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <concepts>
+#include <cstdlib>
+#include <limits>
 #include <optional>
 #include <sstream>
+#include <tuple>
+#include <type_traits>
 
 #include "flotilla/core/error.h"
 #include "flotilla/core/terminal.h"
@@ -26,15 +32,48 @@ void show_help(const std::string& help) {
   }
 }
 
-// CLI11's range, whose words are others in every version.
+std::string out_of_range(const std::string& text, const auto& low, const auto& high) {
+  return fmt::format("Value {} not in range {} to {}", text, low, high);
+}
+
+// CLI11's range has other words in every version, and "nan" is in all of its ranges.
 template <class Number>
 CLI::Validator within(Number low, Number high) {
   const CLI::Range range(low, high);
-  const auto fault_of = [range, low, high](std::string& text) {
-    if (range(text).empty()) return std::string();
-    return fmt::format("Value {} not in range {} to {}", text, low, high);
+  const auto fault_of = [low, high](std::string& text) {
+    Number number{};
+    const bool inside = CLI::detail::lexical_cast(text, number) && number >= low && number <= high;
+    return inside ? std::string() : out_of_range(text, low, high);
   };
   return {fault_of, range.get_description()};
+}
+
+// Of the numbers in a T: of an optional or of a vector, its values.
+template <class T>
+struct NumberOf {
+  using Type = T;
+};
+template <class T>
+requires requires { typename T::value_type; }
+struct NumberOf<T> {
+  using Type = typename T::value_type;
+};
+
+// What CLI11 would take for another number: those below an unsigned type wrap, those above any
+// type become its largest one.
+template <std::integral Number>
+std::string fault_of_integer(const std::string& text) {
+  using Limits = std::numeric_limits<Number>;
+  errno = 0;
+  if constexpr (std::is_signed_v<Number>) {
+    const long long number = std::strtoll(text.c_str(), nullptr, 0);
+    const bool fits = errno != ERANGE && number >= Limits::min() && number <= Limits::max();
+    return fits ? "" : out_of_range(text, Limits::min(), Limits::max());
+  } else {
+    std::ignore = std::strtoull(text.c_str(), nullptr, 0);
+    const bool fits = errno != ERANGE && !text.starts_with('-');
+    return fits ? "" : out_of_range(text, Limits::min(), Limits::max());
+  }
 }
 
 }  // namespace
@@ -118,7 +157,12 @@ template <class T>
 requires(!std::invocable<T, int> &&
          !std::invocable<T, std::string>) Option Command::option(const std::string& names, T& value,
                                                                  const std::string& help) {
-  return Option(app_->add_option(names, value, help));
+  CLI::Option* option = app_->add_option(names, value, help);
+  using Number = typename NumberOf<T>::Type;
+  if constexpr (std::is_integral_v<Number> && !std::is_same_v<T, std::string>) {
+    option->check(&fault_of_integer<Number>);
+  }
+  return Option(option);
 }
 
 template Option Command::option(const std::string&, std::string&, const std::string&);
@@ -141,7 +185,7 @@ Option Command::option(const std::string& names, std::function<void(const std::s
 
 Option Command::option(const std::string& names, std::function<void(int)> take,
                        const std::string& help) {
-  return Option(app_->add_option_function<int>(names, take, help));
+  return Option(app_->add_option_function<int>(names, take, help)->check(&fault_of_integer<int>));
 }
 
 Option Command::flag(const std::string& name, bool& value, const std::string& help) {
@@ -155,6 +199,12 @@ Option Command::flag(const std::string& name, int& times_given, const std::strin
 Option Command::flag(const std::string& name, std::function<void()> when_given,
                      const std::string& help) {
   return Option(app_->add_flag_callback(name, std::move(when_given), help));
+}
+
+Option Command::flag(const std::string& names, std::function<void(bool)> take,
+                     const std::string& help) {
+  const auto take_count = [take = std::move(take)](int64_t times) { take(times > 0); };
+  return Option(app_->add_flag_function(names, take_count, help));
 }
 
 bool Command::given(const std::string& option) const { return app_->count(option) > 0; }

@@ -71,6 +71,8 @@ class Command {
   Option flag(const std::string& name, bool& value, const std::string& help);
   Option flag(const std::string& name, int& times_given, const std::string& help);
   Option flag(const std::string& name, std::function<void()> when_given, const std::string& help);
+  // Takes false for `--NAME=false`, and for names behind a "!".
+  Option flag(const std::string& names, std::function<void(bool)> take, const std::string& help);
   bool given(const std::string& option) const;
   // Leaves the option out of --help where `shown`, asked once the arguments are read, says no. It
   // can be given all the same.

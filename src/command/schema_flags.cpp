@@ -15,9 +15,10 @@ void SchemaFlags::add_to(Command& command,
     const auto take = [this, name = key.name](const std::string& value) {
       given_.emplace_back(name, value);
     };
-    if (std::holds_alternative<bool>(key.default_value)) {
+    if (const bool* is_on = std::get_if<bool>(&key.default_value)) {
+      if (*is_on) names += ",!--no-" + names.substr(2, names.find(',') - 2);
       command.flag(
-          names, [take] { take("true"); }, key.help);
+          names, [take](bool on) { take(on ? "true" : "false"); }, key.help);
     } else {
       command.option(names, take, key.help + " (" + summary(key) + ")");
     }

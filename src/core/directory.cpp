@@ -188,6 +188,12 @@ void Directory::write(const std::string& name, std::string_view bytes) const {
   detail::replace_file(fd(), name, path(name), bytes);
 }
 
+void Directory::remove_unfinished() const {
+  for (const std::string& name : names()) {
+    if (detail::is_part(name)) remove_file(name);
+  }
+}
+
 void Directory::write_new(const std::string& name, std::string_view bytes, bool sync) const {
   Descriptor file = create(name);
   const bool written =

@@ -59,6 +59,9 @@ class Directory {
   // A new file that nobody reads before the directory is renamed.
   void write_new(const std::string& name, std::string_view bytes, bool sync) const;
 
+  // Removes what write() left where its process was killed. REQUIRES: nobody writes.
+  void remove_unfinished() const;
+
   // Refuses to replace a directory that is not empty.
   void rename(const std::string& from, const std::string& to) const;
   // Whether it is gone. A link goes, not what it leads to.

@@ -102,12 +102,18 @@ std::string read_all(const Descriptor& file, const std::string& path, size_t lim
   return bytes;
 }
 
+constexpr std::string_view kPartBegin = ".flotilla-", kPartEnd = ".part";
+
+bool is_part(std::string_view name) {
+  return name.starts_with(kPartBegin) && name.ends_with(kPartEnd);
+}
+
 void replace_file(int directory, const std::string& name, const std::string& path,
                   std::string_view bytes) {
   // Not made from the name, which may be as long as a name can be.
   std::string part;
   const auto create = [&](int number) {
-    part = fmt::format(".flotilla-{}-{}.part", ::getpid(), number);
+    part = fmt::format("{}{}-{}{}", kPartBegin, ::getpid(), number, kPartEnd);
     return ::openat(directory, part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   };
   int fd = create(0);

@@ -17,8 +17,9 @@ std::string read_all(const Descriptor& file, const std::string& path, size_t lim
 // False, and errno, when not all of it could be written.
 bool write_all(int fd, std::string_view bytes);
 bool sync_entries(int directory);
-// Writes a temporary file in the directory and renames it to `name`.
+// Writes a temporary file in the directory, of which is_part() is true, and renames it to `name`.
 void replace_file(int directory, const std::string& name, const std::string& path,
                   std::string_view bytes);
+bool is_part(std::string_view name);
 
 }  // namespace flotilla::detail

@@ -5,6 +5,7 @@
 """
 
 import argparse
+import csv
 import json
 import os
 import random
@@ -60,8 +61,19 @@ class Results(SearchTest):
             self.assertEqual(each["n_envs"], 5)
             self.assertEqual(each["episodes_trained"], 40)
         self.assertEqual(result["training_history"][-1]["total_episodes_used"], result["episodes"])
-        rewards = [each["eval_reward"] for each in result["training_history"]]
-        self.assertEqual(result["best"]["eval_reward"], max(rewards))
+        last = {each["order"]: each for each in result["training_history"]}
+        best = max(last.values(), key=lambda each: (each["success"], each["eval_reward"]))
+        self.assertEqual(result["best"]["eval_reward"], best["eval_reward"])
+        self.assertEqual(result["best"]["policy"], f"s/policies/{best['iteration']}.safetensors")
+
+    def test_the_best_is_the_first_of_the_table(self):
+        # With 24 orders and repeats, where the last training of an order may be worse than one before.
+        command = ["corners", "search", *small(40), "--kernel", "kendall", "--beta", "0.3", "--seed", "2"]
+        best = json.loads(self.call(*command, "--out", "a", "--json").stdout)["best"]
+        history = json.loads((self.folder / "a/search.json").read_text())["training_history"]
+        self.assertLess(best["eval_reward"], max(each["eval_reward"] for each in history))
+        table = self.call("corners", "search", "--resume", "a").stdout
+        self.assertRegex(table, rf"(?m)^ 1  .* value {best['eval_reward']:.2f}\b")
 
     def test_a_policy_of_a_search_can_be_played(self):
         self.call("corners", "search", *small(1), "--out", "s")
@@ -133,6 +145,37 @@ class Resume(SearchTest):
         self.assertEqual(process.returncode, 130, errors)
         self.assertRegex(errors, r"interrupted after \d+ workflows?; resume with --resume s")
 
+    def test_what_a_killed_write_left_is_removed(self):
+        self.call("corners", "search", *small(1), "--out", "s")
+        left = [self.folder / "s/policies/.flotilla-1-0.part", self.folder / "s/.flotilla-1-0.part"]
+        for file in left:
+            file.touch()
+        self.call("corners", "search", "--resume", "s", "--n-workflows", "2")
+        self.assertEqual([file for file in left if file.exists()], [])
+
+    def test_settings_that_were_changed_are_refused(self):
+        self.call("corners", "search", *small(1), "--out", "s")
+        for file, old, new in (("search.yaml", "n_envs: 5", "n_envs: 10"), ("config.yaml", "gamma: ", "gamma: 0.5 #")):
+            path = self.folder / "s" / file
+            text = path.read_text()
+            self.assertIn(old, text)
+            path.write_text(text.replace(old, new, 1))
+            self.assertEqual(self.refused("corners", "search", "--resume", "s", "--n-workflows", "2", status=4),
+                             "s/search.yaml or config.yaml was changed: search.json is of other settings")
+            path.write_text(text)
+        self.call("corners", "search", "--resume", "s", "--n-workflows", "2")
+
+    def test_a_smaller_budget_ends_a_search(self):
+        process = subprocess.Popen([BINARY, "corners", "search", *small(10000), "--out", "s"], cwd=self.folder,
+                                   stderr=subprocess.DEVNULL)
+        while not (self.folder / "s/policies/2.safetensors").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(TIMEOUT_S), 130)
+        self.assertFalse(json.loads((self.folder / "s/search.json").read_text())["finished"])
+        self.call("corners", "search", "--resume", "s", "--n-workflows", "1")
+        self.assertTrue(json.loads((self.folder / "s/search.json").read_text())["finished"])
+
     def test_a_finished_search_can_be_made_longer(self):
         self.call("corners", "search", *small(), "--out", "whole")
         self.call("corners", "search", *small(2), "--out", "part")
@@ -141,7 +184,31 @@ class Resume(SearchTest):
             self.assertEqual(data, (self.folder / "whole" / file).read_bytes(), file)
 
 
+class Settings(SearchTest):
+    def test_what_is_on_can_be_switched_off(self):
+        for number, (words, gate, fit) in enumerate([
+                ([], "true", "true"), (["--no-gate", "--fit"], "false", "true"),
+                (["--gate=false", "--no-fit"], "false", "false"), (["--gate", "--fit=false"], "true", "false")]):
+            self.call("corners", "search", *small(1), *words, "--out", f"s{number}")
+            settings = (self.folder / f"s{number}/search.yaml").read_text()
+            self.assertIn(f"\ngate: {gate}\n", settings, words)
+            self.assertIn(f"\nfit: {fit}\n", settings, words)
+
+    def test_the_bonus_in_the_log_is_what_was_added(self):
+        # The ninth and the tenth are of an order that was tried before.
+        self.call("corners", "search", "--acquisition", "legacy", "--n-workflows", 12, "--out", "s")
+        with (self.folder / "s/gp_sampling_log.csv").open() as file:
+            for row in csv.DictReader(file):
+                score, mean = float(row["UCB_Score"]), float(row["Exploitation_Value"])
+                self.assertAlmostEqual(float(row["Exploration_Bonus"]), score - mean, delta=1.01e-4, msg=row)
+
+
 class BadInput(SearchTest):
+    def test_a_search_that_evaluates_nothing_is_refused(self):
+        self.assertEqual(self.refused("corners", "search", "--out", "s", "eval.episodes=0"),
+                         "eval.episodes: expected 1 or more, by which a search compares")
+        self.assertFalse((self.folder / "s").exists())
+
     def test_refusals(self):
         for arguments, message in [
             (["--n-workflows", "0"], "a search over 0 workflows: set n_workflows, or a budget of episodes"),

@@ -58,12 +58,10 @@ std::vector<Candidate> score_by_ucb(const Orders& orders, const std::vector<Tria
   }
   const bool some_failed = std::ranges::count(signs, -kSure) > 0;
   if (!trials.empty()) {
-    if (options.fit_hyperparameters) {
-      value.fit_best(points, values, options.hyperparameters);
-    } else {
-      value.fit(points, values, options.hyperparameters);
-    }
-    if (some_failed) compliance.fit_best(points, signs, options.hyperparameters);
+    const auto fit =
+        options.fit_hyperparameters ? &GaussianProcess::fit_best : &GaussianProcess::fit;
+    (value.*fit)(points, values, options.hyperparameters);
+    if (some_failed) (compliance.*fit)(points, signs, options.hyperparameters);
   }
   const double weight = uncertainty_weight(options.beta, trials.size());
   const double worst = values.empty() ? 0 : std::ranges::min(values);

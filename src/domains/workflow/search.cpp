@@ -58,6 +58,16 @@ Config read_config(const RunDirectory& directory, const char* name, const Schema
   return config;
 }
 
+bool is_budget(const Key& key) { return key.name == "n_workflows" || key.name == "episodes"; }
+
+// Of what a resumed search cannot change.
+std::string sha256_of(Config options, const Config& training) {
+  for (const Key& key : options.schema().keys()) {
+    if (is_budget(key)) options.set(key.name, "0");
+  }
+  return options.sha256() + " " + training.sha256();
+}
+
 template <class MayChange>
 void require_same(const Config& before, const Config& now, const MayChange& may_change) {
   for (const Key& key : before.schema().keys()) {
@@ -161,6 +171,7 @@ Search::Search(const Domain& domain, const Registry& registry, const std::string
       directory.empty() ? make_run_path(domain_.env + "-search", options_.seed) : directory,
       kNames);
   directory_->write(kOptions, config_.to_yaml());
+  state_.settings_sha256 = sha256_of(config_, training_);
   write_state();
   directory_->write(kTraining, training_.to_yaml());
 }
@@ -185,8 +196,11 @@ std::unique_ptr<Search> Search::resume(const Domain& domain, const Registry& reg
   Config new_options = options, new_training = training;
   keep_crashes_inside(new_training, path);
   if (adjust) adjust(new_options, new_training);
-  require_same(options, new_options,
-               [](const Key& key) { return key.name == "n_workflows" || key.name == "episodes"; });
+  if (!state.settings_sha256.empty() && state.settings_sha256 != sha256_of(options, training)) {
+    throw Error(ErrorCode::kData, fmt::format("{} or {} was changed: {} is of other settings",
+                                              directory.file(kOptions), kTraining, kState));
+  }
+  require_same(options, new_options, is_budget);
   require_same(training, new_training, [](const Key& key) { return key.execution; });
   std::unique_ptr<Search> search(new Search(domain, registry, new_options, new_training));
   search->directory_ = std::move(directory);
@@ -198,7 +212,11 @@ std::unique_ptr<Search> Search::resume(const Domain& domain, const Registry& reg
   search->require_policies();
   cut(files, kTrainingLog, state.training_log);
   cut(files, kChoiceLog, state.choice_log);
+  files.remove_unfinished();
+  if (files.holds(kPolicies)) files.folder(kPolicies).remove_unfinished();
   search->directory_->write(kOptions, search->config_.to_yaml());
+  search->state_.settings_sha256 = sha256_of(search->config_, search->training_);
+  search->write_state();  // another budget may be used up, or no longer
   return search;
 }
 
@@ -214,14 +232,21 @@ int64_t Search::episodes_used() const {
   return sum;
 }
 
-const Trained* Search::best() const {
-  const Trained* best = nullptr;
+std::vector<const Trained*> Search::by_value() const {
+  std::vector<const Trained*> tried;
   for (const Trained& each : state_.history) {
-    const bool better = best == nullptr || (each.reached && !best->reached) ||
-                        (each.reached == best->reached && each.value > best->value);
-    if (better) best = &each;
+    std::erase_if(tried, [&](const Trained* t) { return t->order == each.order; });
+    tried.push_back(&each);
   }
-  return best;
+  std::ranges::stable_sort(tried, [](const Trained* a, const Trained* b) {
+    return a->reached != b->reached ? a->reached : a->value > b->value;
+  });
+  return tried;
+}
+
+std::string Search::policy_path(const Trained& trained) const {
+  const auto iteration = static_cast<size_t>(&trained - state_.history.data());
+  return directory().path(std::string(kPolicies) + "/" + policy_name(iteration));
 }
 
 std::vector<Trial> Search::trials() const {
@@ -241,7 +266,9 @@ RunConfig Search::run_config(int order) const {
   Config config = training_;
   config.set("env." + domain_.key, key_text(domain_, orders_[order]));
   config.set("seed", std::to_string(training_seed(options_.seed, state_.history.size())));
-  return RunConfig(type_, config);
+  RunConfig run(type_, config);
+  if (run.eval.episodes > 0) return run;
+  throw Error(ErrorCode::kUsage, "eval.episodes: expected 1 or more, by which a search compares");
 }
 
 // Of the trainings that later ones may begin with.
@@ -320,11 +347,13 @@ void Search::record(Trained trained, TrainingRows& rows, const Trainer& trainer,
                                                           .time_limit = run.vec.time_limit,
                                                           .seed = run.seed,
                                                           .sampled = !run.eval.deterministic}));
-  const std::string choice = choice_row(
-      domain_, orders_, static_cast<int>(iteration) + 1, trained, config_.get_text("acquisition"),
+  const Candidate& chosen = trained.top.front();
+  const double bonus =
       options_.method == SearchOptions::Method::kLegacy
-          ? options_.acquisition.beta
-          : uncertainty_weight(options_.acquisition.beta, iteration));
+          ? chosen.score - chosen.mean
+          : uncertainty_weight(options_.acquisition.beta, iteration) * chosen.deviation;
+  const std::string choice = choice_row(domain_, orders_, static_cast<int>(iteration) + 1, trained,
+                                        config_.get_text("acquisition"), bonus);
   state_.training_log =
       append(directory(), kTrainingLog, state_.training_log, training_log_header(), rows.text());
   state_.choice_log =

@@ -60,9 +60,10 @@ class Search {
   const Orders& orders() const { return orders_; }
   const SearchOptions& options() const { return options_; }
   const std::vector<Trained>& history() const { return state_.history; }
-  // Of those that reached the compliance, else of all, the one of the highest value; null before
-  // the first.
-  const Trained* best() const;
+  // The last training of every order that was tried, those that reached the compliance before the
+  // others, the highest value first.
+  std::vector<const Trained*> by_value() const;
+  std::string policy_path(const Trained& trained) const;  // of one of the history
   std::vector<Candidate> ranking() const;
   int64_t episodes_used() const;
   const std::string& path() const { return directory_->path(); }

@@ -82,6 +82,7 @@ std::string encode_state(const Domain& domain, const Orders& orders, int n_envs,
       {"finished", finished},
       {"logs",
        {{"training_log.csv", state.training_log}, {"gp_sampling_log.csv", state.choice_log}}},
+      {"settings_sha256", state.settings_sha256},
       {"training_history", std::move(history)}};
   json["sha256"] = json_checksum(json);
   return json.dump(2) + "\n";
@@ -106,6 +107,9 @@ SearchState decode_state(const Domain& domain, const Orders& orders, const std::
   const JsonFields logs = fields.object("logs");
   state.training_log = logs.count("training_log.csv");
   state.choice_log = logs.count("gp_sampling_log.csv");
+  if (json.find("settings_sha256") != nullptr) {
+    state.settings_sha256 = fields.text("settings_sha256");
+  }
   for (const Json& each : fields.list("training_history")) {
     state.history.push_back(trained_from(
         domain, orders, each, fmt::format("{}, iteration {}", path, state.history.size() + 1)));
@@ -202,7 +206,7 @@ std::string choice_log_header() {
 }
 
 std::string choice_row(const Domain& domain, const Orders& orders, int iteration,
-                       const Trained& trained, const std::string& method, double beta) {
+                       const Trained& trained, const std::string& method, double bonus) {
   const auto name = [&](int order) { return to_csv_field(title(domain, orders[order])); };
   const Candidate& chosen = trained.top.front();
   std::string text = fmt::format("{},{},{:.4f}", iteration, name(trained.order), chosen.score);
@@ -216,9 +220,8 @@ std::string choice_row(const Domain& domain, const Orders& orders, int iteration
                         each.deviation);
   }
   return text + fmt::format(",{},{:.4f},{:.4f},{:.4f},{:.2f},{:.4f},{},{}\n", method, chosen.mean,
-                            beta * chosen.deviation, chosen.feasible, trained.value,
-                            trained.compliance, trained.episodes,
-                            trained.reached || method != "legacy" ? "Yes" : "No");
+                            bonus, chosen.feasible, trained.value, trained.compliance,
+                            trained.episodes, trained.reached || method != "legacy" ? "Yes" : "No");
 }
 
 }  // namespace flotilla::workflow

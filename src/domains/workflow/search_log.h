@@ -30,6 +30,7 @@ struct SearchState {
   std::vector<Trained> history;
   // Where the tables end: what lies behind is of a workflow that did not come to its end.
   uint64_t training_log = 0, choice_log = 0;
+  std::string settings_sha256;  // of the files beside it; "": of older programs
 };
 std::string encode_state(const Domain& domain, const Orders& orders, int n_envs, bool finished,
                          const SearchState& state);
@@ -66,7 +67,7 @@ std::string training_log_header();
 
 // A row of gp_sampling_log.csv.
 std::string choice_row(const Domain& domain, const Orders& orders, int iteration,
-                       const Trained& trained, const std::string& method, double beta);
+                       const Trained& trained, const std::string& method, double bonus);
 std::string choice_log_header();
 
 }  // namespace flotilla::workflow

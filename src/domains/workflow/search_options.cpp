@@ -57,7 +57,7 @@ Schema SearchOptions::schema() {
               "weight of the uncertainty, which grows with the root of the logarithm of the trials")
       .choice("kernel", "auto", {"auto", "kendall", "position"},
               "orders are alike by the pairs that stand the same way round, or by the places that "
-              "hold the same; auto: whichever makes what was seen likelier")
+              "hold the same; auto: whichever makes what was seen likelier, without --fit kendall")
       .boolean("fit", d.acquisition.fit_hyperparameters,
                "choose length, signal and noise by marginal likelihood")
       .number("length", h.length, {1e-3, 1e3}, "of the kernel, in distances (0 to 1)")

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "support/error_text.h"
 
@@ -80,12 +82,41 @@ TEST_F(CommandTest, WhatIsNotAllowedIsRefused) {
   // Behind "range" versions of CLI11 write it differently.
   EXPECT_EQ(refusal({"run", "--number", "31"}).find("--number: Value 31 not in range"), 0u);
   EXPECT_EQ(refusal({"run", "--share", "1.5"}).find("--share: Value 1.5 not in range"), 0u);
+  EXPECT_EQ(refusal({"run", "--share", "nan"}).find("--share: Value nan not in range"), 0u);
+  EXPECT_EQ(refusal({"run", "--share", "x"}).find("--share: Value x not in range"), 0u);
   EXPECT_EQ(refusal({"run", "--mode", "other"}), "--mode: other not in {fast,slow}");
   EXPECT_EQ(refusal({"run", "--name", ""}), "--name: expected a name");
   EXPECT_EQ(refusal({"run", "--first", "--second"}), "--first excludes --second");
   EXPECT_EQ(refusal({"run", "--nmber", "3"}), "unknown option '--nmber'; did you mean '--number'?");
   EXPECT_EQ(refusal({"rum"}), "unknown command 'rum'; did you mean 'run'? (commands: run)");
   EXPECT_EQ(refusal({}), "a command is missing (commands: run)");
+}
+
+TEST_F(CommandTest, IntegersThatDoNotFitAreRefused) {
+  uint64_t seed = 0;
+  int64_t steps = 0;
+  std::optional<int> number;
+  std::vector<int> list;
+  Command& run = root_.add("run", "runs");
+  run.option("--seed", seed, "");
+  run.option("--steps", steps, "");
+  run.option("--number", number, "");
+  run.option("--list", list, "").comma_separated();
+  run.action([] {});
+  const std::string most = "18446744073709551615", more = "18446744073709551616";
+  EXPECT_EQ(refusal({"run", "--seed=-1"}), "--seed: Value -1 not in range 0 to " + most);
+  EXPECT_EQ(refusal({"run", "--seed", more}),
+            "--seed: Value " + more + " not in range 0 to " + most);
+  EXPECT_EQ(refusal({"run", "--steps", more}).find("--steps: Value " + more + " not in"), 0u);
+  EXPECT_EQ(refusal({"run", "--number", "2147483648"}).find("--number: Value 2147483648 not"), 0u);
+  EXPECT_EQ(refusal({"run", "--list", "1,2147483648"}).find("--list: Value 2147483648 not"), 0u);
+  EXPECT_NE(refusal({"run", "--seed", "x"}), "");
+  parse({"run", "--seed", most, "--steps=-9223372036854775808", "--number=-2147483648", "--list",
+         "1,2"});
+  EXPECT_EQ(seed, UINT64_MAX);
+  EXPECT_EQ(steps, INT64_MIN);
+  EXPECT_EQ(number, INT32_MIN);
+  EXPECT_EQ(list, (std::vector<int>{1, 2}));
 }
 
 TEST_F(CommandTest, OptionsMayBeWrittenWithUnderscores) {

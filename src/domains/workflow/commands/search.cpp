@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <limits>
 #include <memory>
 #include <optional>
 
@@ -91,19 +90,6 @@ void say_done(const Search& search) {
                   outcome(trained)));
 }
 
-// The last training of every order that was tried, the best first.
-std::vector<const Trained*> by_value(const Search& search) {
-  std::vector<const Trained*> tried;
-  for (const Trained& each : search.history()) {
-    std::erase_if(tried, [&](const Trained* t) { return t->order == each.order; });
-    tried.push_back(&each);
-  }
-  std::ranges::sort(tried, [](const Trained* a, const Trained* b) {
-    return a->reached != b->reached ? a->reached : a->value > b->value;
-  });
-  return tried;
-}
-
 void print_result(const Search& search, double wall_s) {
   constexpr size_t kShown = 5, kNameColumn = 4;
   const auto reached = std::ranges::count_if(search.history(), &Trained::reached);
@@ -111,7 +97,7 @@ void print_result(const Search& search, double wall_s) {
                       counted(static_cast<int64_t>(search.history().size()), "workflow"),
                       counted(search.episodes_used(), "episode"), wall_s, reached,
                       search.options().stop.threshold));
-  const std::vector<const Trained*> tried = by_value(search);
+  const std::vector<const Trained*> tried = search.by_value();
   for (size_t i = 0; i < std::min(tried.size(), kShown); ++i) {
     display(
         fmt::format("{:>2}  {}  {}\n", i + 1, name_of(search, tried[i]->order), outcome(*tried[i])),
@@ -129,12 +115,14 @@ Json result_json(const Search& search, double wall_s) {
   auto json = Json::parse(search.state_text());
   json.erase("logs");
   json.erase("sha256");
-  const Trained& best = *search.best();
+  json.erase("settings_sha256");
+  const Trained& best = *search.by_value().front();
   json["best"] = {{"workflow", name_of(search, best.order)},
                   {"order", key_text(search.domain(), search.orders()[best.order])},
                   {"eval_reward", best.value},
                   {"train_compliance", best.compliance},
-                  {"success", best.reached}};
+                  {"success", best.reached},
+                  {"policy", search.policy_path(best)}};
   json["episodes"] = search.episodes_used();
   json["wall_s"] = wall_s;
   json["directory"] = search.path();
@@ -143,10 +131,8 @@ Json result_json(const Search& search, double wall_s) {
 
 // Of the training that goes on; how many more there will be may depend on what comes out.
 Status status_of(const Search& search, const Progress& progress) {
-  const double value =
-      progress.episodes > 0 ? progress.return_mean : std::numeric_limits<double>::quiet_NaN();
   Status status{.facts = {fmt::format("workflow {}", search.history().size() + 1),
-                          "return " + number_or_dash("{:.2f}", value),
+                          "return " + number_or_dash("{:.2f}", progress.return_mean),
                           counted(progress.episodes, "episode")}};
   if (const int all = search.options().n_workflows; all > 0) {
     status.fraction = (static_cast<double>(search.history().size()) + progress.fraction) / all;
