@@ -44,7 +44,14 @@ std::string headline_of(const EnvSpec& env, const Progress& progress) {
 
 // "475.21", or "-" before an episode has ended.
 std::string return_of(const Progress& progress) {
-  return progress.episodes == 0 ? "-" : number_or_dash("{:.2f}", progress.return_mean);
+  return number_or_dash("{:.2f}", progress.return_mean);
+}
+
+std::string last_return(const Trainer& trainer) {
+  if (trainer.progress().episodes == 0) return "no episode ended";
+  if (trainer.recent_episodes() == 0) return "no return yet";  // of a valid episode, in this phase
+  return fmt::format("return of the last {} episodes {}", trainer.recent_episodes(),
+                     return_of(trainer.progress()));
 }
 
 // Where a process began to train, from which it tells its speed: a run may have trained before.
@@ -75,10 +82,7 @@ void print_end(const Run& run) {
       fmt::format("{} steps, {}, {} in {:.2f} s: {} steps/s\n", progress.steps,
                   counted(progress.episodes, "episode"), counted(progress.updates, "update"),
                   run.wall_s(), rate(static_cast<double>(progress.steps) / progress.wall_s));
-  text += progress.episodes == 0
-              ? std::string("no episode ended")
-              : fmt::format("return of the last {} episodes {}",
-                            std::min<int64_t>(progress.episodes, 100), return_of(progress));
+  text += last_return(trainer);
   if (eval.episodes > 0) {
     text += fmt::format("; {} {}", counted(eval.episodes, "evaluation episode"),
                         with_interval(eval.mean, eval.ci95));

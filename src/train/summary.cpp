@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+
 #include "flotilla/core/system.h"
 #include "flotilla/core/text.h"
 #include "flotilla/core/version.h"
@@ -11,8 +13,8 @@ namespace flotilla {
 namespace {
 
 // A run that saw no episode end has no return.
-Json return_json(const Progress& progress, double value) {
-  if (progress.episodes == 0) return nullptr;
+Json return_json(double value) {
+  if (std::isnan(value)) return nullptr;
   return value;
 }
 
@@ -109,8 +111,8 @@ Json summary_json(const RunConfig& run, const Trainer& trainer, const Evaluation
             {"other_s", timing.other_s}}},
           {"bottleneck", bottleneck(timing, shape, use)},
           {"env_failures", progress.env_failures},
-          {"return_mean_100", return_json(progress, progress.return_mean)},
-          {"return_best", return_json(progress, progress.return_best)},
+          {"return_mean_100", return_json(progress.return_mean)},
+          {"return_best", return_json(progress.return_best)},
           {"eval", eval_json(eval, trainer.env_spec())},
           {"best", best_json(best)},
           {"peak_rss_mb", static_cast<double>(peak_resident_bytes()) / 1e6},

@@ -312,6 +312,7 @@ void Trainer::take_over(const Trainer& before) {
     collector_->set_steps(before.collector_->steps());
   }
   progress_ = before.progress_;
+  progress_.return_mean = progress_.length_mean = progress_.return_best = Progress::kNone;
   timing_ = before.timing_;
   earlier_s_ = before.wall_s() - seconds_since(start_ns_);
 }
@@ -449,9 +450,9 @@ void Trainer::average_recent() {
     sum += static_cast<double>(episode.episode_return);
     length += episode.length;
   }
-  const auto count = std::max(static_cast<double>(recent_.size()), 1.0);
-  progress_.return_mean = sum / count;
-  progress_.length_mean = length / count;
+  const auto count = static_cast<double>(recent_.size());
+  progress_.return_mean = count > 0 ? sum / count : Progress::kNone;
+  progress_.length_mean = count > 0 ? length / count : Progress::kNone;
 }
 
 void Trainer::scale_rewards() {
@@ -486,7 +487,8 @@ Evaluation Trainer::evaluate(bool may_stop) {
 
 double Trainer::expected_eval_s() const {
   if (last_eval_s_ > 0) return last_eval_s_;
-  const double length = progress_.episodes > 0 ? progress_.length_mean : env_spec().time_limit;
+  const bool known = !std::isnan(progress_.length_mean);
+  const double length = known ? progress_.length_mean : env_spec().time_limit;
   if (!(length > 0) || progress_.steps == 0) return std::numeric_limits<double>::quiet_NaN();
   const double step_s = timing_.collect_s() / static_cast<double>(progress_.steps);
   // Without a common stage one thread evaluates.

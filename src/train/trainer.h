@@ -8,6 +8,7 @@
 #include <concepts>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -39,13 +40,15 @@ struct EndedEpisodes {
 
 // The state of a run after an update.
 struct Progress {
+  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   int64_t steps = 0, episodes = 0, updates = 0;
   int64_t env_failures = 0;
-  double wall_s = 0, fraction = 0;          // of the nearest limit
-  double steps_per_s = 0;                   // of this iteration
-  double return_mean = 0, length_mean = 0;  // of the last 100 episodes
-  double return_best = 0;                   // the best of them, of this phase of a curriculum
-  EndedEpisodes ended;                      // of this iteration
+  double wall_s = 0, fraction = 0;  // of the nearest limit
+  double steps_per_s = 0;           // of this iteration
+  // Of the last 100 valid episodes of this phase of a curriculum; NaN before one has ended.
+  double return_mean = kNone, length_mean = kNone;
+  double return_best = kNone;  // the best such mean
+  EndedEpisodes ended;         // of this iteration
   Update update;
 };
 
