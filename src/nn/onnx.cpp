@@ -296,9 +296,10 @@ class PolicyGraph {
 
   std::string convolve(const Convolution& each, const std::string& x) {
     const Integers strides(2, each.stride), pads(4, each.padding);
-    return graph_.node("Conv",
-                       {x, parameter(each.name + ".weight"), parameter(each.name + ".bias")},
-                       {list("strides", strides), list("pads", pads)});
+    return graph_.node(
+        "Conv",
+        {factor(x), factor(parameter(each.name + ".weight")), parameter(each.name + ".bias")},
+        {list("strides", strides), list("pads", pads)});
   }
   std::string relu(const std::string& x) { return graph_.node("Relu", {x}); }
   std::string flat(const std::string& x) { return graph_.node("Flatten", {x}); }
@@ -311,7 +312,7 @@ class PolicyGraph {
     return graph_.tensor(name, {tensor.shape.begin(), tensor.shape.end()}, tensor.data);
   }
 
-  // A factor of hidden layers.
+  // A factor of convolutions and hidden layers.
   std::string factor(const std::string& x) {
     if (spec_.precision == Precision::kFp32) return x;
     return cast(cast(x, Type::kBfloat16), Type::kFloat);

@@ -48,6 +48,8 @@ std::vector<Case> cases() {
           {"box", numbers, box, {"normalize_obs=true", "log_std_init=-0.5"}},
           {"squashed", numbers, box, {"squash=true", "activation=relu"}},
           {"nature", pixels, nine, {"torso=nature", "hidden=32"}},
+          {"rounded_nature", pixels, nine, {"torso=nature", "hidden=32", "precision=bf16"}},
+          {"rounded_impala", pixels, nine, {"torso=impala", "hidden=32", "precision=bf16"}},
           {"impala", pixels, several, {"torso=impala", "hidden=32", "shared=true"}, true},
           {"floats_of_images",
            ObsSpace::float32({9, 7, 2}, -1, 1),

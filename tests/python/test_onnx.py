@@ -39,7 +39,10 @@ except ImportError as error:  # there, but not for this interpreter
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 # Rounded factors: sums that differ by a bit may round to neighbours, 2^-9 apart.
 ROUNDED = {"atol": 0.02, "rtol": 0.02}
-IMAGES = ("nature", "impala", "floats_of_images")
+# Such neighbours are rare. Where a factor is rounded on one side alone all rows differ: by more than this part of the
+# range that values have, on average.
+ROUNDED_MEAN = 2e-3
+IMAGES = ("nature", "impala", "floats_of_images", "rounded_nature", "rounded_impala")
 NEVER = -1e30
 
 
@@ -62,7 +65,8 @@ class Case:
         self.choices = [] if self.kind == "box" else self.numbers
         self.obs = self.read("obs", self.obs_type).reshape(self.rows, *self.obs_shape)
         self.mask = self.read("mask", np.uint8).reshape(self.rows, -1) != 0
-        self.close = ROUNDED if self.name == "rounded" else CLOSE
+        self.rounded = self.name.startswith("rounded")
+        self.close = ROUNDED if self.rounded else CLOSE
         self.model = folder / f"{self.name}.onnx"
         run(ARGUMENTS.binary, "export", f"{self.stem}.safetensors", "--format", "onnx")
 
@@ -136,7 +140,9 @@ class Onnx(unittest.TestCase):
     def check_values(self, case):
         value = case.outputs()["value"]
         self.assertGreater(np.ptp(value), 0.01)
-        np.testing.assert_allclose(value, case.read("value", np.float32), **case.close)
+        expected = case.read("value", np.float32)
+        np.testing.assert_allclose(value, expected, **case.close)
+        self.assertLess(np.abs(value - expected).mean(), ROUNDED_MEAN * np.ptp(expected))
 
     def test_choices(self):
         self.each(self.check_choices, ("discrete", "multi_discrete"))
@@ -160,7 +166,10 @@ class Onnx(unittest.TestCase):
         np.testing.assert_allclose(logprob, case.read("logprob", np.float32), **case.close)
         np.testing.assert_allclose(entropy, case.read("entropy", np.float32), **case.close)
         np.testing.assert_array_equal(action[sure], expected[sure])
-        self.assertGreater(sure.mean(), 0.8 if case.name == "rounded" else 0.98)
+        clear = 0.98  # of the rows
+        if case.rounded:  # what an untrained network makes of noise is close together
+            clear = 0.1 if case.name in IMAGES else 0.8
+        self.assertGreater(sure.mean(), clear)
         if case.kind == "discrete" and case.name not in IMAGES:  # noise looks the same to them
             self.assertGreater(len(np.unique(action)), 1)
 
