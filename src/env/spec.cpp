@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
 #include <cmath>
+#include <set>
 #include <span>
+#include <string_view>
 
 #include "flotilla/core/serial.h"
 #include "flotilla/core/sha256.h"
@@ -48,6 +51,20 @@ void validate_action(const EnvSpec& spec) {
     require(std::isfinite(action.low[i]) && std::isfinite(action.high[i]), spec,
             "action bounds must be finite");
     require(action.low[i] <= action.high[i], spec, "action bounds are out of order");
+  }
+}
+
+// What stands beside the metrics of an env in the lines of a run, under "env/" and "eval/".
+constexpr std::array<std::string_view, 6> kTaken = {
+    "failures", "episodic_return", "episodic_length", "episodes", "std", "ci95"};
+
+void validate_metrics(const EnvSpec& spec) {
+  std::set<std::string> names(kTaken.begin(), kTaken.end());
+  if (!spec.headline.empty()) names.insert(spec.headline + "_ci95");
+  for (const std::string& metric : spec.metrics) {
+    require(!metric.empty(), spec, "unnamed metric");
+    require(names.insert(metric).second, spec,
+            "metric '" + metric + "' has the name of another number of a run");
   }
 }
 
@@ -126,7 +143,7 @@ void EnvSpec::validate() const {
   require(!has_mask || !action.is_box(), *this, "a box action cannot have a mask");
   require(!has_advice || !action.is_box(), *this, "a box action cannot have advice");
   require(reward_low <= reward_high, *this, "reward bounds are out of order");
-  for (const std::string& metric : metrics) require(!metric.empty(), *this, "unnamed metric");
+  validate_metrics(*this);
 }
 
 std::string EnvSpec::sha256() const {

@@ -117,6 +117,17 @@ TEST(EnvSpec, ValidationNamesWhatIsWrong) {
       {"reward bounds are out of order", [](EnvSpec& s) { s.reward_low = 3; }},
       {"reward bounds are out of order", [](EnvSpec& s) { s.reward_high = std::nanf(""); }},
       {"unnamed metric", [](EnvSpec& s) { s.metrics[1] = ""; }},
+      {"metric 'std' has the name of another number of a run",
+       [](EnvSpec& s) { s.metrics[1] = "std"; }},
+      {"metric 'slips' has the name of another number of a run",
+       [](EnvSpec& s) {
+         s.metrics = {"slips", "slips"};
+       }},
+      {"metric 'slips_ci95' has the name of another number of a run",
+       [](EnvSpec& s) {
+         s.metrics = {"slips_ci95", "slips"};
+         s.headline = "slips";
+       }},
   };
   for (const auto& [expected, change] : cases) {
     EnvSpec spec = sample();
