@@ -877,6 +877,15 @@ class Negotiation(DvrpTest):
                 minutes += shift
         self.assertLess(60 * minutes, asked)
 
+    def test_days_of_other_travellers_are_not_compared(self):
+        self.train("--epochs", "1")
+        (self.folder / "run").rename(self.folder / "few")
+        self.train("--epochs", "1", "travellers=60")
+        few, many = (f"{name}/checkpoints/step_96/model.safetensors" for name in ("few", "run"))
+        self.assertEqual(self.refused("pareto", "few", "run", "--instances", 2, "--iterations", 5,
+                                      "--no-ceiling", status=2),
+                         f"{many}: expected env.travellers=30, as {few} has it, got 60")
+
     def test_few_epochs_are_warned_of(self):
         self.assertIn("64 episodes of 16 envs are 4 epochs, too few to learn much: raise --episodes "
                       "to 800, or say --epochs 50", self.train("--episodes", "64").stderr)

@@ -78,11 +78,12 @@ std::vector<RulesGroup> grouped_by_rules(const std::vector<TrainedNegotiator>& r
   return groups;
 }
 
-// Days can be compared where they are of the same travellers, who accept the same.
+// Days can be compared where they are of the same travellers, who accept the same. Those of the
+// made-up city are others where there are more or fewer of them.
 void require_same_days(const std::vector<TrainedNegotiator>& runs) {
   const Config& first = runs.front().config;
   for (const TrainedNegotiator& run : runs) {
-    for (const char* key : {"data", "customers", "acceptance"}) {
+    for (const char* key : {"data", "travellers", "customers", "acceptance"}) {
       if (run.config.text(key) == first.text(key)) continue;
       throw Error(
           ErrorCode::kUsage,

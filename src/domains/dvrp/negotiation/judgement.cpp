@@ -122,6 +122,17 @@ Estimate above(const Routed& one, const Routed& other, const Costs& baseline) {
   return estimate(difference);
 }
 
+// Costs of days that ask for other requests say nothing about each other.
+void require_same_requests(const std::vector<Day>& first, const std::vector<Day>& other) {
+  const auto differ = std::ranges::mismatch(first, other, [](const Day& one, const Day& two) {
+    return one.asked.requests == two.asked.requests;
+  });
+  if (differ.in1 == first.end() && differ.in2 == other.end()) return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("day {} has other requests for one policy than for another",
+                          differ.in1 - first.begin()));
+}
+
 Routed routed_by(const Referee& referee, uint64_t seed, std::vector<Day> days) {
   std::vector<Instance> instances;
   for (const Day& day : days) instances.push_back(day.granted);
@@ -170,6 +181,7 @@ std::vector<Judgement> judge(std::span<const Contender> contenders, const Refere
   std::vector<std::vector<Day>> by_policies;
   for (const Contender& each : contenders) {
     by_policies.push_back(played(*each.days, policy_negotiator(*each.policy), "the policy"));
+    require_same_requests(by_random, by_policies.back());
   }
   const auto shown = days.with_detours();
   const auto by_rule =

@@ -60,7 +60,8 @@ struct Contender {
 
 // Of each of them, on the same days; what has nothing to do with a policy is judged once, by the
 // days of the first. `say` is told what is being done. Throws Error(kCheckFailed) for routes of the
-// referee that break a rule. REQUIRES: at least one; days of the same numbers, seed and rules.
+// referee that break a rule, and Error(kUsage) for days whose requests are not the same.
+// REQUIRES: at least one; days of the same numbers, seed and rules.
 std::vector<Judgement> judge(std::span<const Contender> contenders, const Referee& referee,
                              const JudgeOptions& options, ThreadPool& pool,
                              const std::function<void(const std::string&)>& say);

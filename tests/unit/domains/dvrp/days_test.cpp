@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "flotilla/domains/dvrp/data/generate.h"
+#include "flotilla/domains/dvrp/negotiation/judgement.h"
 #include "flotilla/domains/dvrp/negotiation/pricing.h"
 #include "flotilla/domains/dvrp/routing/detours.h"
 #include "flotilla/domains/dvrp/routing/solver.h"
@@ -219,6 +220,35 @@ TEST(Days, OneWithoutRoutesEndsThemAll) {
   while (is_refused(asked_on(served))) ++served;
   Days days(type, cheap(type), {served, served + 1}, kSeed, 1);
   expect_same(days.play(random_negotiator(7)), {random_day(served, 7)});
+}
+
+class NeverAsks final : public ActingPolicy {
+ public:
+  NeverAsks() : ActingPolicy(NetworkSpec{}) {}
+  Implementation implementation() const override { return {.kind = "none", .name = "never asks"}; }
+  void act(int, const ActRows& rows, const Draw&) const override {
+    std::fill_n(reinterpret_cast<int32_t*>(rows.action), rows.count, kNoShift);
+  }
+  void value(int, const std::byte*, int count, float* out) const override {
+    std::fill_n(out, count, 0.0F);
+  }
+};
+
+TEST(Days, OfOtherRequestsAreNotJudgedTogether) {
+  const NeverAsks policy;
+  ThreadPool pool(1);
+  const Referee referee = make_solver_referee(5, pool);
+  const auto judged = [&](Days& first, Days& second) {
+    const std::vector<Contender> contenders = {{&first, &policy}, {&second, &policy}};
+    return judge(contenders, referee, {.ceiling = false, .search = {}}, pool,
+                 [](const std::string&) {});
+  };
+  Days days(dvrp_type(), cheap(dvrp_type()), {0, 3}, kSeed, 1);
+  Days same(dvrp_type(), cheap(dvrp_type(), {"kappa=0.5"}), {0, 3}, kSeed, 1);
+  Days other(dvrp_type(), cheap(dvrp_type(), {"travellers=40"}), {0, 3}, kSeed, 1);
+  EXPECT_EQ(judged(days, same).size(), 2u);
+  EXPECT_EQ(error_text(ErrorCode::kUsage, [&] { judged(days, other); }),
+            "day 0 has other requests for one policy than for another");
 }
 
 }  // namespace
