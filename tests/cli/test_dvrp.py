@@ -133,6 +133,10 @@ class Standard(DvrpTest):
                 verdict = self.json_of("check", path, "routes.json")
                 self.assertEqual((verdict["ok"], verdict["vehicles"]), (True, found["vehicles"]))
                 self.assertAlmostEqual(verdict["cost"], found["cost"], places=6)
+                self.write("routes.json", {"routes": [[], *found["routes"], []]})
+                self.assertEqual(self.json_of("check", path, "routes.json")["vehicles"], found["vehicles"])
+                self.assertIn(f"in {found['vehicles']} vehicles, ",
+                              self.call("check", path, "routes.json").stdout)
 
     def test_times_keep_the_rules(self):
         path = self.INSTANCES / "a2-24.txt"
@@ -198,6 +202,12 @@ class Check(DvrpTest):
         self.assertEqual(self.call("check", "eight.json", "routes.json").stdout,
                          f"ok: 8 requests in {self.solved['vehicles']} vehicles, "
                          f"{self.solved['cost']:.2f} minutes\n")
+
+    def test_vehicles_that_serve_nobody_are_not_counted(self):
+        vehicles = self.solved["vehicles"]
+        self.write("routes.json", {"routes": [[], *self.solved["routes"], [], []]})
+        self.assertEqual(self.json_of("check", "eight.json", "routes.json")["vehicles"], vehicles)
+        self.assertIn(f"in {vehicles} vehicles,", self.call("check", "eight.json", "routes.json").stdout)
 
     def test_the_cost_is_the_sum_of_the_ways(self):
         seconds = json.loads((self.folder / "eight.json").read_text())["seconds"]

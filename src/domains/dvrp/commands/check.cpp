@@ -37,11 +37,12 @@ int check(const CheckArguments& arguments) {
   const std::string fault = fault_of(instance, routes);
   // Routes with nodes that do not exist have no cost.
   const double cost = fault.empty() ? cost_of(instance, routes) : 0;
+  const auto used = static_cast<int64_t>(routes.used());
   if (arguments.json) {
     Json line = {{"ok", fault.empty()}};
     if (fault.empty()) {
       line["cost"] = cost;
-      line["vehicles"] = routes.size();
+      line["vehicles"] = used;
     } else {
       line["fault"] = fault;
     }
@@ -49,7 +50,7 @@ int check(const CheckArguments& arguments) {
   } else if (fault.empty()) {
     display(fmt::format("ok: {} in {}, {:.2f} minutes\n",
                         counted(static_cast<int64_t>(instance.requests.size()), "request"),
-                        counted(static_cast<int64_t>(routes.size()), "vehicle"), cost));
+                        counted(used, "vehicle"), cost));
   } else {
     display("fault: " + fault + "\n");
   }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "flotilla/core/activity.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
@@ -108,18 +110,20 @@ int check_standard(const std::string& text, const std::string& path, const std::
   const std::string fault = fault_of(problem, routes);
   double distance = 0;
   for (const Route& route : routes) distance += length_of(problem, route);
+  const int64_t used =
+      std::ranges::count_if(routes, [](const Route& route) { return !route.empty(); });
   if (json) {
     Json line = {{"ok", fault.empty()}};
     if (fault.empty()) {
       line["cost"] = distance;
-      line["vehicles"] = routes.size();
+      line["vehicles"] = used;
     } else {
       line["fault"] = fault;
     }
     display_data(line.dump() + "\n");
   } else if (fault.empty()) {
     display(fmt::format("ok: {} in {}, distance {:.2f}\n", counted(problem.requests(), "request"),
-                        counted(static_cast<int64_t>(routes.size()), "vehicle"), distance));
+                        counted(used, "vehicle"), distance));
   } else {
     display("fault: " + fault + "\n");
   }

@@ -50,6 +50,12 @@ class Routes {
 
   size_t size() const { return ends_.size(); }
   bool empty() const { return ends_.empty(); }
+  // Of them, those that serve somebody.
+  size_t used() const {
+    size_t count = 0;
+    for (const RouteView route : *this) count += route.empty() ? 0 : 1;
+    return count;
+  }
   RouteView operator[](size_t i) const {
     const size_t begin = i == 0 ? 0 : ends_[i - 1];
     return RouteView(nodes_).subspan(begin, ends_[i] - begin);
