@@ -874,6 +874,15 @@ class Negotiation(DvrpTest):
             self.assertIn(f"{day['rides']}: 1 line, the instance has 6 requests",
                           self.call("solve", folder / day["after"], status=4).stderr)
 
+    def test_days_of_other_limits_are_not_mixed(self):
+        self.train("--epochs", "1")
+        (self.folder / "days").mkdir()
+        (self.folder / "days/day-00000.rides").write_text("1\n" * 6)
+        self.assertEqual(self.refused("days", "run", "--instances", 1, "--out", "days", status=2),
+                         "'days/day-00000.rides' is there already")
+        (self.folder / "days/day-00000.rides").rename(self.folder / "days/notes.txt")
+        self.call("days", "run", "--instances", 1, "--out", "days")
+
     def check_trimmed_days(self, index, asked):
         self.call("days", "run", "--instances", 3, "--out", "trimmed", "--trim", "--iterations", 200)
         trimmed = json.loads((self.folder / "trimmed/days.json").read_text())

@@ -20,7 +20,7 @@
 namespace flotilla {
 namespace {
 
-constexpr const char* kIndex = "days.json";
+constexpr const char *kIndex = "days.json", *kDayPrefix = "day-";
 
 struct DaysArguments {
   std::string run, out;
@@ -55,8 +55,19 @@ Json requests_json(const dvrp::Day& day) {
   return requests;
 }
 
+// A file of an older day beside a new one would be taken for its own: limits of rides, say.
+void require_no_days(const Directory& folder) {
+  const auto refuse = [&folder](const std::string& name) {
+    throw Error(ErrorCode::kUsage, "'" + folder.path(name) + "' is there already");
+  };
+  if (folder.holds(kIndex)) refuse(kIndex);
+  for (const std::string& name : folder.names()) {
+    if (name.starts_with(kDayPrefix)) refuse(name);
+  }
+}
+
 Json write_day(const Directory& folder, int number, const dvrp::Day& day) {
-  const std::string name = fmt::format("day-{:05}", number);
+  const std::string name = fmt::format("{}{:05}", kDayPrefix, number);
   const std::string before = name + ".before.txt", after = name + ".after.txt";
   const std::string times = name + ".times", rides = name + ".rides";
   folder.write(before, dvrp::standard::cordeau_text(day.asked));
@@ -76,9 +87,7 @@ void write_days(const Program& program, const DaysArguments& arguments) {
   const TrainedNegotiator trained =
       read_negotiator(program.registry, arguments.run, which.checkpoint);
   const Directory folder = Directory::make(arguments.out);
-  if (folder.holds(kIndex)) {
-    throw Error(ErrorCode::kUsage, "'" + folder.path(kIndex) + "' is there already");
-  }
+  require_no_days(folder);
   say(trained.file.tensors.origin + "\n");
   const auto played = trained.days({0, which.count}, which.seed, arguments.threads);
   std::vector<dvrp::Day> days = [&] {
