@@ -181,6 +181,17 @@ class Standard(DvrpTest):
         self.assertEqual(found["vehicles"], 1)
         self.assertEqual(sorted(sum(found["routes"], [])), [1, 2, 3, 4])
 
+    def test_the_count_of_the_first_line_is_that_of_the_stops(self):
+        head, *stops = (self.INSTANCES / "a2-16.txt").read_text().splitlines()
+        self.assertEqual((head, len(stops)), ("2 32 480 3 30", 33))
+        for count in (32, 16, 33):
+            self.write("counted.txt", "\n".join([f"2 {count} 480 3 30", *stops]) + "\n")
+            self.call("solve", "counted.txt", "--iterations", 0)
+        for count in (99, 0, -3, 31, 16.5):
+            self.write("counted.txt", "\n".join([f"2 {count} 480 3 30", *stops]) + "\n")
+            self.assertEqual(self.refused("solve", "counted.txt"),
+                             f"counted.txt, line 1: expected 16 requests or 32 stops, as there are, got {count}")
+
     def test_bad_files(self):
         self.write("bad.txt", "2 32 480 3 30\n0 0 0\n")
         self.assertEqual(self.refused("solve", "bad.txt"), "bad.txt, line 2: expected 7 numbers, got 3")
@@ -416,6 +427,13 @@ class Tables(DvrpTest):
         self.altered(MATRIX, 2, "cell003", "12s")
         self.assertEqual(self.refused("inspect", "city"),
                          f"city/{MATRIX}: line 3, column 'cell003': '12s' is not an integer")
+
+    def test_a_traveller_beyond_the_last_number(self):
+        for number in (0, 100001):
+            self.altered(TRIPS, 4, "traveler_id", str(number))
+            self.assertEqual(self.refused("inspect", "city"),
+                             f"city/{TRIPS}: line 5, column 'traveler_id': travellers are numbered from 1 to "
+                             "100000")
 
     def test_minutes_that_are_no_number(self):
         self.altered(TRIPS, 4, "flexibility_pickup_earlier", "ten")
@@ -1007,6 +1025,16 @@ class Negotiation(DvrpTest):
         done = self.call("scaling", "--recipe", "cartpole", "--num-envs", "1", status=2)
         self.assertIn("--recipe: 'cartpole' is not of dvrp", done.stderr)
         self.call("scaling", "--num-envs", "0", status=2)
+        for setting, by in (("num_envs=99", "--num-envs"), ("total_timesteps=5", "--epochs"),
+                            ("eval.episodes=7", "the measurement, which evaluates nothing"),
+                            ("eval.every=1", "the measurement, which evaluates nothing"),
+                            ("customers=4", "--customers"), ("horizon=4", "--customers"),
+                            ("threads=1", "--threads"), ("oracle.device=cpu", "--device")):
+            said = self.refused("scaling", "--num-envs", 1, "--customers", 3, "--threads", 2, "--device", "cpu",
+                                setting, status=2)
+            key = {"horizon": "n_steps", "customers": "env.customers",
+                   "oracle.device": "env.oracle.device"}.get(setting.split("=")[0], setting.split("=")[0])
+            self.assertEqual(said, f"{key}: is settled by {by}; leave it out")
 
 
 def main():

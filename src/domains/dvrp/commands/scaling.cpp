@@ -40,13 +40,22 @@ struct ScalingArguments {
 
 constexpr double kLeastSeconds = 3;  // that are measured
 
+// What somebody else said of this key would be lost without a word.
+void settle(Config& config, const char* key, const std::string& value, const char* by) {
+  if (config.is_overridden(key)) {
+    throw Error(ErrorCode::kUsage, fmt::format("{}: is settled by {}; leave it out", key, by));
+  }
+  config.set(key, value);
+}
+
 // Whole days of so many requests; where the made-up city has too few travellers, of a larger one.
 void set_customers(Config& config, int customers) {
-  config.set("env.customers", std::to_string(customers));
-  config.set("n_steps", std::to_string(customers));
+  constexpr const char* kBy = "--customers";
+  settle(config, "env.customers", std::to_string(customers), kBy);
+  settle(config, "n_steps", std::to_string(customers), kBy);
   const bool made_up = config.get_text("env.data").empty();
   if (made_up && config.get_integer("env.travellers") < customers) {
-    config.set("env.travellers", std::to_string(customers));
+    settle(config, "env.travellers", std::to_string(customers), kBy);
   }
 }
 
@@ -55,16 +64,18 @@ RunConfig run_of(const Registry& registry, const ScalingArguments& arguments, in
   if (config.get_text("env.name") != "dvrp") {
     throw Error(ErrorCode::kUsage, "--recipe: '" + arguments.recipe + "' is not of dvrp");
   }
-  config.set("num_envs", std::to_string(num_envs));
+  settle(config, "num_envs", std::to_string(num_envs), "--num-envs");
   if (arguments.customers) set_customers(config, *arguments.customers);
-  if (arguments.threads) config.set("threads", std::to_string(*arguments.threads));
-  if (arguments.device) {
-    config.set("device", *arguments.device);
-    config.set("env.oracle.device", *arguments.device);
+  if (arguments.threads) {
+    settle(config, "threads", std::to_string(*arguments.threads), "--threads");
   }
-  config.set("total_timesteps", std::to_string(INT64_MAX));
-  config.set("eval.episodes", "0");
-  config.set("eval.every", "0");
+  if (arguments.device) {
+    settle(config, "device", *arguments.device, "--device");
+    settle(config, "env.oracle.device", *arguments.device, "--device");
+  }
+  settle(config, "total_timesteps", std::to_string(INT64_MAX), "--epochs");
+  settle(config, "eval.episodes", "0", "the measurement, which evaluates nothing");
+  settle(config, "eval.every", "0", "the measurement, which evaluates nothing");
   // All hyper-parameters are the same, as far as there are rows for a minibatch. Where envs are
   // enough, `replicas` of them share a day.
   const int64_t rows = config.get_integer("n_steps") * num_envs;
@@ -147,12 +158,16 @@ Json in_child(const F& function) {
 }
 
 void scale(const Program& program, const ScalingArguments& arguments) {
-  Json rows = Json::array();
+  std::vector<RunConfig> runs;  // all of them, before the first is measured
   for (const int num_envs : arguments.num_envs) {
+    runs.push_back(run_of(program.registry, arguments, num_envs));
+  }
+  Json rows = Json::array();
+  for (const RunConfig& run : runs) {
+    const int num_envs = run.vec.num_envs;
     say(fmt::format("training with {} envs\n", num_envs));
     const Activity training("training");
-    Json row = in_child(
-        [&] { return measured(run_of(program.registry, arguments, num_envs), arguments); });
+    Json row = in_child([&] { return measured(run, arguments); });
     const auto number = [&row](const char* key) { return row[key].get<double>(); };
     const double first =
         rows.empty() ? number("samples_per_s") : rows[0]["samples_per_s"].get<double>();

@@ -146,7 +146,8 @@ std::vector<Trip> read_trips(const CsvTable& table, City& city) {
     trip.line = table.line(row);
     const int64_t id = table.integer(row, table.column("traveler_id"));
     if (id < 1 || id > kMostTravellers) {
-      table.refuse(row, table.column("traveler_id"), "travellers are numbered from 1");
+      table.refuse(row, table.column("traveler_id"),
+                   fmt::format("travellers are numbered from 1 to {}", kMostTravellers));
     }
     trip.traveller = static_cast<int>(id - 1);
     trip.flexibility = flexibility_at(table, row, table.column("flexibility"));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "flotilla/core/error.h"
@@ -50,6 +51,21 @@ Stop cordeau_stop(const Lines& lines, const Line& line) {
   return stop;
 }
 
+// The first line counts the requests, as in some files, the stops without the depot, as in most, or
+// all lines of stops.
+void check_count(const Lines& lines, size_t stops) {
+  const Line& head = lines.all().front();
+  const size_t requests = (stops - 1) / 2;
+  if (requests == 0) return;  // which is refused as that
+  const std::array counts = {requests, 2 * requests, stops};
+  const auto is_stated = [&head](size_t count) {
+    return head.fields[1] == static_cast<double>(count);
+  };
+  if (std::ranges::any_of(counts, is_stated)) return;
+  lines.refuse(head, fmt::format("expected {} requests or {} stops, as there are, got {}",
+                                 counts[0], counts[1], head.fields[1]));
+}
+
 Problem read_cordeau(const Lines& lines) {
   const Line& head = lines.all().front();
   Problem problem;
@@ -72,6 +88,7 @@ Problem read_cordeau(const Lines& lines) {
   }
   problem.back_earliest = returns ? last.earliest : depot.earliest;
   problem.back_latest = returns ? last.latest : depot.latest;
+  check_count(lines, all.size());
   const size_t requests = (all.size() - 1) / 2;
   problem.stops.push_back(depot);
   for (size_t i = 1; i <= requests; ++i) {
