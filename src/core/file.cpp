@@ -35,6 +35,30 @@ bool is_special(const std::string& path) {
 // The system would take a path with a NUL in it for a shorter one.
 bool has_nul(const std::string& path) { return path.find('\0') != path.npos; }
 
+// Where a file is to be written, in two parts.
+struct Place {
+  std::string folder, name;
+};
+
+// Throws Error(kData) for what no regular file can take the place of.
+Place place_of(const std::string& path) {
+  if (has_nul(path)) cannot_write(path.substr(0, path.find('\0')), EINVAL);
+  const size_t slash = path.rfind('/');
+  Place place{.folder = slash == path.npos ? "." : path.substr(0, slash + 1),
+              .name = slash == path.npos ? path : path.substr(slash + 1)};
+  if (place.name.empty()) cannot_write(path, path.empty() ? ENOENT : EISDIR);
+  if (is_special(path)) cannot_write(path, "not a regular file");
+  return place;
+}
+
+void refuse_other_file(const std::string& path, std::string_view ending) {
+  std::error_code error;
+  if (path.ends_with(ending) || !std::filesystem::is_regular_file(path, error)) return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("--out: {} is there already and no {} file; give another name",
+                          in_quotes(path), ending));
+}
+
 }  // namespace
 
 std::string temporary_path(const std::string& name) {
@@ -167,12 +191,7 @@ std::string read_whole_file(const std::string& path, size_t limit) {
 }
 
 void write_file_atomically(const std::string& path, std::string_view bytes) {
-  if (has_nul(path)) cannot_write(path.substr(0, path.find('\0')), EINVAL);
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == path.npos ? "." : path.substr(0, slash + 1);
-  const std::string name = slash == path.npos ? path : path.substr(slash + 1);
-  if (name.empty()) cannot_write(path, path.empty() ? ENOENT : EISDIR);
-  if (is_special(path)) cannot_write(path, "not a regular file");
+  const auto [folder, name] = place_of(path);
   // Everything happens relative to the directory, so that a path of the greatest length will do.
   const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.is_open()) cannot_write(path, errno);
@@ -180,13 +199,17 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
 }
 
 void write_report(const std::string& path, std::string_view ending, std::string_view bytes) {
-  std::error_code error;
-  if (!path.ends_with(ending) && std::filesystem::is_regular_file(path, error)) {
-    throw Error(ErrorCode::kUsage,
-                fmt::format("--out: {} is there already and no {} file; give another name",
-                            in_quotes(path), ending));
-  }
+  refuse_other_file(path, ending);
   write_file_atomically(path, bytes);
+}
+
+void require_report_place(const std::string& path, std::string_view ending) {
+  refuse_other_file(path, ending);
+  place_of(path);
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) cannot_write(path, EISDIR);
+  const std::string folder = std::filesystem::path(path).parent_path();
+  Directory(folder.empty() ? "." : folder).require_writable();
 }
 
 AppendFile::AppendFile(const Directory& directory, const std::string& name)

@@ -88,6 +88,21 @@ class Instances(DvrpTest):
         self.write("old.json", old)
         self.call("solve", "old.json", "--data", "one", "--iterations", 10)
 
+    def test_they_take_the_place_of_instances_only(self):
+        draw = ("instance", "--customers", 3, "--out")
+        for name in ("three.json", "four.json"):
+            self.write(name, "")
+            self.call(*draw, name)
+            self.call(*draw, name, "--seed", 1)
+        self.assertNotEqual(json.loads((self.folder / "four.json").read_text())["requests"], [])
+        self.write("routes.json", {"routes": [[1, 2]]})
+        self.write("table.csv", "a,b\n")
+        for name in ("routes.json", "table.csv"):
+            before = (self.folder / name).read_bytes()
+            self.assertEqual(self.refused(*draw, name, status=2),
+                             f"--out: '{name}' is there already and no instance; give another name")
+            self.assertEqual((self.folder / name).read_bytes(), before)
+
     def test_full_ones_are_the_same_requests(self):
         plain = json.loads(self.call("instance", "--customers", 6, "--seed", 4).stdout)
         text = self.call("instance", "--customers", 6, "--seed", 4, "--full").stdout
@@ -379,6 +394,10 @@ class Limits(DvrpTest):
                       self.call("pareto", "cheap", "hard", status=2).stderr)
         nowhere = self.call("pareto", "cheap", "--instances", 100000, "--out", "nowhere/x.svg", status=2)
         self.assertIn("'nowhere'", nowhere.stderr)
+        for out, status, said in (("cheap/config.yaml", 2, "is there already and no .svg file"),
+                                  ("cheap", 4, "cannot write cheap: Is a directory")):
+            self.assertIn(said, self.refused("pareto", "cheap", "--instances", 100000, "--out", out,
+                                             status=status))
 
 
 MATRIX = "travel_time_matrix.csv"
@@ -538,6 +557,17 @@ class Pictures(DvrpTest):
                                       "a.svg"),
                          "routes.json: breaks a rule: request 2 is not served")
         self.assertFalse((self.folder / "a.svg").exists())
+
+    def test_they_take_the_place_of_pictures_only(self):
+        before = (self.folder / "eight.json").read_bytes()
+        for out, status, said in (
+                ("eight.json", 2, "--out: 'eight.json' is there already and no .svg file; give another name"),
+                ("nowhere/a.svg", 2, "'nowhere'"), (".", 4, "cannot write .: Is a directory"),
+                ("/dev/null", 4, "cannot write /dev/null: not a regular file")):
+            # Before the work, which would take an hour.
+            self.assertIn(said, self.refused("show", "eight.json", "--seconds", 3600, "--out", out,
+                                             status=status))
+        self.assertEqual((self.folder / "eight.json").read_bytes(), before)
 
 
 class Oracle(DvrpTest):

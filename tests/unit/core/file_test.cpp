@@ -172,6 +172,27 @@ TEST_F(Files, WhatCannotBeWrittenIsNamedAndLeavesNothing) {
   EXPECT_EQ(names("folder"), Names{});
 }
 
+TEST_F(Files, APlaceForAReportIsRefusedBeforeTheWork) {
+  put(path("old.svg"), "<svg/>");
+  put(path("run.json"), "{}");
+  ASSERT_EQ(mkfifo(path("pipe.svg").c_str(), 0600), 0);
+  const auto refused = [this](ErrorCode code, const std::string& name) {
+    return error_text(code, [&] { require_report_place(path(name), ".svg"); });
+  };
+  for (const char* name : {"old.svg", "new.svg", "new"}) {
+    EXPECT_NO_THROW(require_report_place(path(name), ".svg")) << name;
+  }
+  EXPECT_EQ(
+      refused(ErrorCode::kUsage, "run.json"),
+      "--out: '" + path("run.json") + "' is there already and no .svg file; give another name");
+  EXPECT_EQ(refused(ErrorCode::kData, "pipe.svg"),
+            "cannot write " + path("pipe.svg") + ": not a regular file");
+  EXPECT_EQ(refused(ErrorCode::kData, "."), "cannot write " + path(".") + ": Is a directory");
+  EXPECT_NE(refused(ErrorCode::kUsage, "none/new.svg").find("'" + path("none") + "'"),
+            std::string::npos);
+  EXPECT_EQ(names(), (std::vector<std::string>{"old.svg", "pipe.svg", "run.json"}));
+}
+
 TEST_F(Files, NamesMayBeAsLongAsTheSystemAllows) {
   const std::string longest(255, 'n');
   write_file_atomically(path(longest), "text");

@@ -106,7 +106,18 @@ struct InstanceArguments {
   LimitOptions limits;
 };
 
+// A slip must not cost a file of something else.
+void require_place_for_instance(const std::string& path) {
+  if (path.empty() || !path_exists(path)) return;
+  const std::string text = read_whole_file(path, kLargestDvrpFile);
+  if (text.empty() || dvrp::is_instance(text)) return;
+  throw Error(ErrorCode::kUsage,
+              fmt::format("--out: {} is there already and no instance; give another name",
+                          in_quotes(path)));
+}
+
 void draw_instance(const InstanceArguments& arguments) {
+  require_place_for_instance(arguments.out);
   const dvrp::Data data = dvrp_data_of(arguments.data);
   if (arguments.customers > data.travellers.count) {
     throw Error(ErrorCode::kUsage, fmt::format("--customers {}: there are {} travellers",

@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <tuple>
 
 #include "flotilla/core/activity.h"
-#include "flotilla/core/directory.h"
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/json.h"
@@ -23,6 +21,8 @@
 
 namespace flotilla {
 namespace {
+
+constexpr const char* kPicture = ".svg";
 
 struct ParetoArguments {
   std::vector<std::string> runs;
@@ -224,15 +224,19 @@ void print_group(const RulesGroup& group, int customers) {
   display(text_table(table, terminal_width(Stream::kOut)) + "\n");
 }
 
-// Before what takes minutes.
-void require_place_for(const std::string& file) {
-  const std::string folder = std::filesystem::path(file).parent_path();
-  Directory(folder.empty() ? "." : folder).require_writable();
+void print_json(const ParetoArguments& arguments, Json limits) {
+  const DayOptions& which = arguments.judge.days;
+  const Json json = {{"instances", which.count},
+                     {"trim", which.trim},
+                     {"seed", which.seed},
+                     {"referee", arguments.judge.referee.name},
+                     {"limits", std::move(limits)}};
+  display_data(json.dump() + "\n");
 }
 
 void draw_pareto(const Program& program, const ParetoArguments& arguments) {
   const Activity judging("judging");
-  if (!arguments.out.empty()) require_place_for(arguments.out);
+  if (!arguments.out.empty()) require_report_place(arguments.out, kPicture);
   std::vector<TrainedNegotiator> runs;
   for (const std::string& run : arguments.runs) {
     runs.push_back(read_negotiator(program.registry, run, "last"));
@@ -251,15 +255,9 @@ void draw_pareto(const Program& program, const ParetoArguments& arguments) {
     limits.push_back(group_json(group, customers));
     if (!arguments.json) print_group(group, customers);
   }
-  if (!arguments.out.empty()) write_file_atomically(arguments.out, pareto_svg(panels));
-  if (!arguments.json) return;
-  const DayOptions& which = arguments.judge.days;
-  const Json json = {{"instances", which.count},
-                     {"trim", which.trim},
-                     {"seed", which.seed},
-                     {"referee", judge_by.name},
-                     {"limits", std::move(limits)}};
-  display_data(json.dump() + "\n");
+  if (arguments.json) print_json(arguments, std::move(limits));
+  // Last: what took minutes is told in any case.
+  if (!arguments.out.empty()) write_report(arguments.out, kPicture, pareto_svg(panels));
 }
 
 }  // namespace

@@ -61,8 +61,11 @@ bool is_run(const std::string& path) {
 }
 
 void show(const Program& program, const ShowArguments& arguments) {
-  write_file_atomically(arguments.out, is_run(arguments.what) ? day_figure(program, arguments)
-                                                              : routes_figure(arguments));
+  constexpr const char* kPicture = ".svg";
+  require_report_place(arguments.out, kPicture);
+  const std::string figure =
+      is_run(arguments.what) ? day_figure(program, arguments) : routes_figure(arguments);
+  write_report(arguments.out, kPicture, figure);
   display(arguments.out + "\n");
 }
 

@@ -89,6 +89,11 @@ std::string encode_full_instance(const Instance& instance) {
   return json.dump() + "\n";
 }
 
+bool is_instance(const std::string& text) {
+  const Json json = Json::try_parse(text).value_or(Json());
+  return json.is_object() && json.contains("format") && json.contains("requests");
+}
+
 Instance decode_instance(const std::string& text, const std::string& path, const Data& data) {
   const Json json = parse_json(text, path);
   const JsonFields fields(json, path);

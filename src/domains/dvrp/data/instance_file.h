@@ -19,6 +19,8 @@ std::string encode_instance(const Instance& instance);
 //   "capacity": 8, "windows": [[0, 1440], ...] in minutes, "seconds": [[0, 612, ...], ...]
 // A reader takes these from its data, and does not look at them.
 std::string encode_full_instance(const Instance& instance);
+// Whether it is one, of whatever data and with whatever faults.
+bool is_instance(const std::string& text);
 // Throws Error(kData) that names the file, the request and what is wrong: also that it is of
 // another city, or of other trips. `data` must outlive the instance.
 Instance decode_instance(const std::string& text, const std::string& path, const Data& data);
