@@ -33,6 +33,32 @@ sys.exit({status})
 """
 
 
+# Serves each request alone, if `dvrp check` says that this may be.
+CHECKING = """#!{python}
+import json, os, subprocess, sys
+if sys.argv[1] == "-c":
+    sys.exit(0)
+options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
+folder = os.path.dirname(sys.argv[0])
+with open(os.path.join(folder, "tables"), "a") as tables:
+    print(options.get("--data", ""), file=tables)
+files = [os.path.join(folder, f"{{name}}-{{os.getpid()}}.json") for name in ("instance", "routes")]
+for line in open(sys.argv[2], encoding="utf-8"):
+    requests = len(json.loads(line)["requests"])
+    routes = [[2 * k + 1, 2 * k + 2] for k in range(requests)]
+    for path, text in zip(files, (line, json.dumps(dict(routes=routes)))):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    check = [options["--flotilla"], "dvrp", "check", *files, "--json"]
+    if "--data" in options:
+        check += ["--data", options["--data"]]
+    done = subprocess.run(check, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(2)
+    print(json.dumps(dict(json.loads(done.stdout), routes=routes)))
+"""
+
+
 class Referee(unittest.TestCase):
     def setUp(self):
         # Characters that a shell would take apart.
@@ -71,6 +97,25 @@ class Referee(unittest.TestCase):
             self.assertTrue(os.path.samefile(values["--flotilla"], BINARY))
             self.assertEqual(values["--data"], str(data))
         self.assertFalse((self.folder / "x").exists(), "a shell was between")
+
+    def test_the_tables_of_a_larger_made_up_city_are_handed_on(self):
+        run, python = self.folder / "run", self.folder / "checking"
+        python.write_text(CHECKING.format(python=sys.executable))
+        python.chmod(0o755)
+        train = [BINARY, "train", "dvrp", "--out", run, "--customers", 4, "--num-envs", 16, "--epochs", 1,
+                 "ppo.minibatch_size=16", "net.hidden=8", "eval.episodes=0", "travellers=60"]
+        subprocess.run(list(map(str, train)), check=True, timeout=TIMEOUT_S, capture_output=True)
+        for verb in ("eval", "pareto"):
+            command = [BINARY, "dvrp", verb, run, "--referee", "ortools", "--python", python, "--instances", 2,
+                       "--no-ceiling", "--threads", 2, "--json"]
+            done = subprocess.run(list(map(str, command)), cwd=self.folder, capture_output=True, text=True,
+                                  timeout=TIMEOUT_S)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["referee"], "ortools")
+        tables = set((self.folder / "tables").read_text().splitlines())
+        self.assertEqual(len(tables), 2)
+        for folder in tables:
+            self.assertFalse(os.path.exists(folder), "the tables are left behind")
 
     def script(self):
         return Path(BINARY).parent / "share/flotilla/ortools_referee.py"

@@ -124,7 +124,7 @@ void evaluate(const Program& program, const EvalArguments& arguments) {
   const TrainedNegotiator trained =
       read_negotiator(program.registry, arguments.run, which.checkpoint);
   ThreadPool pool(judge_by.threads);
-  const dvrp::Referee referee = judge_by.make(trained.config.get_text("data"), pool);
+  const dvrp::Referee referee = judge_by.make_for(trained.config, pool);
   const auto days = trained.days({0, which.count}, which.seed, judge_by.threads);
   say(trained.file.tensors.origin + "\n");
   const dvrp::Contender contender{.days = days.get(), .policy = trained.policy.get()};

@@ -244,7 +244,7 @@ void draw_pareto(const Program& program, const ParetoArguments& arguments) {
   require_same_days(runs);
   const RefereeArguments& judge_by = arguments.judge.referee;
   ThreadPool pool(judge_by.threads);
-  const dvrp::Referee referee = judge_by.make(runs.front().config.get_text("data"), pool);
+  const dvrp::Referee referee = judge_by.make_for(runs.front().config, pool);
   const auto customers = static_cast<int>(runs.front().config.get_integer("customers"));
   std::vector<RulesGroup> groups = grouped_by_rules(runs);
   std::vector<dvrp::TradePanel> panels;

@@ -19,6 +19,8 @@ class RefereeArguments {
   // `data`: directory of the tables that the instances are of.
   // Throws Error(kUsage) for an option that is the other referee's.
   dvrp::Referee make(const std::string& data, ThreadPool& pool) const;
+  // Of the days of an environment with this config.
+  dvrp::Referee make_for(const Config& environment, ThreadPool& pool) const;
 
  private:
   const Command* command_ = nullptr;
