@@ -117,6 +117,23 @@ class Instances(DvrpTest):
                  for name in ("full.json", "plain.json")]
         self.assertEqual(*costs)
 
+    def test_windows_on_seconds(self):
+        """Who must be fetched and brought within one second, with and without limits of rides."""
+        self.call("instance", "--customers", 1, "--seed", 3, "--full", "--out", "one.json")
+        one = json.loads((self.folder / "one.json").read_text())
+        way = one["seconds"][1][2]
+        self.write("routes.json", {"routes": [[1, 2]]})
+        for limits in ({}, {"max_excess": 0.001}):
+            for begin in range(30000, 30040):
+                one["requests"][0].update(pickup=[begin / 60] * 2, dropoff=[(begin + way) / 60] * 2)
+                self.write("one.json", {**one, **limits})
+                self.assertAlmostEqual(self.json_of("solve", "one.json", "--iterations", 0)["cost"],
+                                       self.json_of("check", "one.json", "routes.json")["cost"])
+        one["requests"][0].update(dropoff=[(begin + way - 1) / 60] * 2)
+        self.write("one.json", one)
+        self.assertEqual(self.refused("solve", "one.json"), "one.json: cannot be served, even alone: request 1")
+        self.assertFalse(self.json_of("check", "one.json", "routes.json", status=1)["ok"])
+
     def test_requests_that_cannot_be_served_are_named(self):
         self.call("instance", "--customers", 4, "--out", "four.json")
         instance = json.loads((self.folder / "four.json").read_text())

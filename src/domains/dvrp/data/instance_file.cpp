@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "flotilla/core/json_fields.h"
 #include "flotilla/core/text.h"
 
@@ -12,18 +14,24 @@ constexpr uint64_t kFormat = 1;
 constexpr size_t kMostRequests = 1000;
 constexpr const char *kRideField = "max_ride", *kExcessField = "max_excess";
 
+// The nearest one, in minutes.
+float on_second(double minutes) { return static_cast<float>(std::round(60 * minutes) / 60); }
+
 Window window_in(const JsonFields& fields, const char* name) {
   const Json& pair = fields.list(name);
   if (pair.size() != 2 || !pair[0].is_number() || !pair[1].is_number()) fields.refuse_field(name);
-  const Window window{pair[0].get<float>(), pair[1].get<float>()};
-  if (window.early > window.late) {
+  const double early = pair[0].get<double>(), late = pair[1].get<double>();
+  if (early > late) {
     fields.refuse(std::string(name) + ": a window that ends before it begins");
   }
   // Written so that nothing passes that is no number.
-  const bool in_the_day = window.early >= 0 && window.early <= window.late && window.late <= kDay;
+  const bool in_the_day = early >= 0 && early <= late && late <= static_cast<double>(kDay);
   if (!in_the_day) fields.refuse(std::string(name) + ": a window outside of the day");
-  return window;
+  return {on_second(early), on_second(late)};
 }
+
+// Minutes, as exactly as a file can have them.
+Json json_of(const Window& window) { return {window.early_s() / 60, window.late_s() / 60}; }
 
 void check_city(const JsonFields& fields, const Json& json, const City& city) {
   if (!json.contains("city")) return;
@@ -58,8 +66,8 @@ Json json_of(const Instance& instance) {
     requests.push_back({{"trip", request.trip + 1},
                         {"from", instance.city->name(request.origin)},
                         {"to", instance.city->name(request.destination)},
-                        {"pickup", {request.pickup.early, request.pickup.late}},
-                        {"dropoff", {request.dropoff.early, request.dropoff.late}}});
+                        {"pickup", json_of(request.pickup)},
+                        {"dropoff", json_of(request.dropoff)}});
   }
   Json json = {{"format", kFormat},
                {"city", instance.city->fingerprint()},
@@ -76,7 +84,7 @@ std::string encode_instance(const Instance& instance) { return json_of(instance)
 std::string encode_full_instance(const Instance& instance) {
   Json json = json_of(instance), windows = Json::array(), seconds = Json::array();
   for (int from = 0; from < instance.nodes(); ++from) {
-    windows.push_back({instance.window(from).early, instance.window(from).late});
+    windows.push_back(json_of(instance.window(from)));
     Json row = Json::array();
     for (int to = 0; to < instance.nodes(); ++to) {
       row.push_back(instance.city->seconds(instance.cell(from), instance.cell(to)));

@@ -4,8 +4,9 @@
 //    485]},
 //                 ...]}
 // Limits of rides, in minutes, stand beside the requests where there are any: "max_ride": 60,
-// "max_excess": 30. A trip is the row of the data's table of trips, from 1; the windows may be
-// shifted ones. City and cells tell files of other data apart; older files do not have them.
+// "max_excess": 30. Windows are read to the nearest second. A trip is the row of the data's table
+// of trips, from 1; the windows may be shifted ones. City and cells tell files of other data apart;
+// older files do not have them.
 #pragma once
 
 #include <string>

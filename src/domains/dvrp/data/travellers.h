@@ -4,6 +4,7 @@
 
 #include <array>
 #include <bitset>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,8 +32,12 @@ enum class Flexibility : uint8_t { kLate, kEarly, kNone, kBoth };
 constexpr int kFlexibilities = 4;
 extern const std::array<const char*, kFlexibilities> kFlexibilityTexts;
 
+// Minutes of the day, on whole seconds: a float is some thousandths of a second beside those that
+// are no whole minutes.
 struct Window {
-  float early = 0, late = 0;  // minutes of the day
+  float early = 0, late = 0;
+  double early_s() const { return std::round(60 * static_cast<double>(early)); }
+  double late_s() const { return std::round(60 * static_cast<double>(late)); }
   bool operator==(const Window&) const = default;
 };
 

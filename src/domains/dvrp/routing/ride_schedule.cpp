@@ -8,8 +8,8 @@ namespace {
 TimedStop stop_of(const Instance& instance, int node) {
   const Window window = instance.window(node);
   const bool ends_ride = node > 0 && !Instance::is_pickup(node);
-  return {.earliest = 60 * static_cast<double>(window.early),
-          .latest = 60 * static_cast<double>(window.late),
+  return {.earliest = window.early_s(),
+          .latest = window.late_s(),
           .service = 0,
           .way = 0,
           .pickup = TimedStop::kNoRide,

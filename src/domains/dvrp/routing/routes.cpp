@@ -11,10 +11,6 @@
 namespace flotilla::dvrp {
 namespace {
 
-// Less than the second that travel times are whole of. A solver that computes in floats may be that
-// much too early where a window does not end on a second.
-constexpr double kRounding = 0.005;
-
 struct Fault {
   enum class Kind : uint8_t {
     kNoNode,
@@ -83,10 +79,10 @@ class Pursuit {
     seconds_ +=
         static_cast<double>(instance_.city->seconds(instance_.cell(at_), instance_.cell(node)));
     const Window window = instance_.window(node);
-    if (seconds_ / 60 > static_cast<double>(window.late) + kRounding) {
+    if (seconds_ > window.late_s()) {
       return Fault{Fault::Kind::kLate, node, seconds_ / 60, window.late};
     }
-    seconds_ = std::max(seconds_, 60 * static_cast<double>(window.early));
+    seconds_ = std::max(seconds_, window.early_s());
     at_ = node;
     return std::nullopt;
   }
@@ -127,8 +123,8 @@ class RideRules {
     for (size_t i = 0; i <= route.size() + 1; ++i) {
       const int node = i == 0 || i > route.size() ? 0 : route[i - 1];
       const Window window = instance.window(node);
-      rules_.push_back({zero(), i, 60 * static_cast<double>(window.early)});
-      rules_.push_back({i, zero(), -60 * static_cast<double>(window.late)});
+      rules_.push_back({zero(), i, window.early_s()});
+      rules_.push_back({i, zero(), -window.late_s()});
       if (i > 0) rules_.push_back({i - 1, i, instance.seconds(before, node)});
       before = node;
     }

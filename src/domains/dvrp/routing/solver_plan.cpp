@@ -1,10 +1,26 @@
 #include "flotilla/domains/dvrp/routing/solver_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
 namespace flotilla::dvrp {
+namespace {
+
+bool is_on_minutes(const Window& window) {
+  return window.early == std::floor(window.early) && window.late == std::floor(window.late);
+}
+
+// Of whole minutes floats are exact, and what they lose of other seconds adds up along a route. All
+// times are whole seconds: with half a second more, who is in time stays so, and who is late, too.
+void allow_for_rounding(std::vector<Window>& windows) {
+  constexpr float kHalfSecond = 0.5F / 60;
+  if (std::ranges::all_of(windows, is_on_minutes)) return;
+  for (Window& window : windows) window.late += kHalfSecond;
+}
+
+}  // namespace
 
 void Problem::reserve(int requests) {
   const auto customers = static_cast<size_t>(requests), nodes = 2 * customers + 1;
@@ -44,6 +60,7 @@ void Problem::set_nodes(const Instance& instance) {
     cells_[i] = instance.cell(static_cast<int>(i));
     windows_[i] = instance.window(static_cast<int>(i));
   }
+  allow_for_rounding(windows_);
   minutes_.resize(count * count);
   float* minutes = minutes_.data();
   for (const int from : cells_) {
@@ -54,6 +71,7 @@ void Problem::set_nodes(const Instance& instance) {
 void Vehicle::set(Problem& problem, RouteView route) {
   problem_ = &problem;
   stops_.assign(route.size() + 2, Stop{});
+  stops_.back().latest = problem.window(0).late;
   for (size_t i = 0; i < route.size(); ++i) stops_[i + 1].node = route[i];
   in_time_ = true;
   first_changed_ = kNone;

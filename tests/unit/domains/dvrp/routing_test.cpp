@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 
@@ -156,6 +157,47 @@ TEST(Solver, ItsRoutesKeepAllRules) {
     searched += solution.cost;
   }
   EXPECT_LT(searched, 0.97 * inserted) << "the search is worth its time";
+}
+
+// A vehicle for all, and windows that are exactly the seconds at which it comes by.
+Instance on_the_second(Rng& rng, int requests, Route& route) {
+  Instance instance = draw_instance(data(), requests, rng);
+  route = random_route(rng, requests);
+  double time = 7200 + rng.below(50'000);
+  int before = route.front();
+  for (const int node : route) {
+    time += instance.seconds(before, node);
+    before = node;
+    const auto minutes = static_cast<float>(time / 60);
+    Request& request = instance.requests[static_cast<size_t>(Instance::request_of(node))];
+    (Instance::is_pickup(node) ? request.pickup : request.dropoff) = {minutes, minutes};
+  }
+  return instance;
+}
+
+TEST(Solver, IsInTimeToTheSecond) {
+  for (int i = 0; i < 300; ++i) {
+    SCOPED_TRACE(i);
+    Rng rng(23, stream_of(Purpose::kTest, static_cast<uint64_t>(i)));
+    const int requests = 1 + i % 4;
+    Route route;
+    Instance instance = on_the_second(rng, requests, route);
+    if (i % 2 == 1) instance.limits = {.ride = 600};
+    const Routes routes = {route};
+    EXPECT_EQ(fault_of(instance, routes), "");
+    for (const Solution& found :
+         {solve(instance, {.iterations = 20}), improve(instance, routes, 2)}) {
+      EXPECT_LE(found.cost, cost_of(instance, routes) + 1e-3);
+      EXPECT_EQ(fault_of(instance, found.routes), "");
+    }
+    // A second less at the end is one too few.
+    Window& last =
+        instance.requests[static_cast<size_t>(Instance::request_of(route.back()))].dropoff;
+    last.early = last.late = static_cast<float>((last.late_s() - 1) / 60);
+    EXPECT_NE(fault_of(instance, routes), "");
+    if (requests > 1) continue;  // other routes may still do
+    EXPECT_FALSE(std::isfinite(solve(instance, {.iterations = 0}).cost));
+  }
 }
 
 TEST(Solver, DependsOnTheSeedAlone) {
