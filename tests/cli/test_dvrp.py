@@ -9,6 +9,7 @@ import csv
 import gzip
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -142,6 +143,57 @@ class Instances(DvrpTest):
         self.write("four.json", instance)
         self.assertEqual(self.refused("solve", "four.json"),
                          "four.json: cannot be served, even alone: requests 2, 3")
+
+
+def large_problem(requests):
+    """A file in Cordeau's format whose requests have the day for it, with many vehicles."""
+    draw = random.Random(requests)
+    places = [(0, 0), *((draw.uniform(-10, 10), draw.uniform(-10, 10)) for _ in range(2 * requests))]
+    early = [draw.randrange(60, 1200) for _ in range(requests)]
+    lines = [f"100 {2 * requests} 1440 6 90"]
+    for stop, (x, y) in enumerate(places):
+        load = 0 if stop == 0 else 1 if stop <= requests else -1
+        window = (0, 1440) if load < 1 else (early[stop - 1], early[stop - 1] + 120)
+        lines.append(f"{stop} {x:.3f} {y:.3f} 0 {load} {window[0]} {window[1]}")
+    return "\n".join(lines) + "\n"
+
+
+class Interrupts(DvrpTest):
+    """Ctrl-C where the own solver is at work, which may have hours to do."""
+
+    def interrupted(self, *arguments):
+        command = [BINARY, "dvrp", *map(str, arguments)]
+        with subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as process:
+            deadline = time.monotonic() + TIMEOUT_S
+            while not self.listens(process.pid) and time.monotonic() < deadline:
+                time.sleep(0.001)
+            process.send_signal(signal.SIGINT)
+            out, errors = process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual((process.returncode, out, errors), (130, "", "flotilla: interrupted\n"), arguments)
+
+    def listens(self, pid):
+        """Whether the program has a handler for it by now."""
+        status = Path(f"/proc/{pid}/status").read_text()
+        caught = int(re.search(r"SigCgt:\s*(\w+)", status).group(1), 16)
+        return caught & 1 << (signal.SIGINT - 1)
+
+    def test_the_search_for_routes_ends_at_once(self):
+        self.call("instance", "--customers", 30, "--out", "day.json")
+        for arguments in (("solve", "day.json", "--seconds", 3600), ("solve", "day.json", "--iterations", 10**9),
+                          ("show", "day.json", "--seconds", 3600, "--out", "day.svg")):
+            self.interrupted(*arguments)
+        self.assertFalse((self.folder / "day.svg").exists())
+
+    def test_the_first_routes_of_a_large_problem_end_at_once(self):
+        self.write("large.txt", large_problem(1000))
+        self.interrupted("solve", "large.txt", "--seconds", 3600)
+
+    def test_first_routes_that_take_longer_than_there_is_time_are_made_and_named(self):
+        self.write("large.txt", large_problem(200))
+        done = self.call("solve", "large.txt", "--seconds", 0.001, "--json")
+        self.assertEqual(json.loads(done.stdout)["iterations"], 0)
+        self.assertEqual(done.stderr, "the first routes alone took longer than 0.001 s: nothing was searched\n")
 
 
 class Standard(DvrpTest):
@@ -1054,14 +1106,24 @@ class Negotiation(DvrpTest):
 
     def test_an_interrupted_judgement_ends_at_once(self):
         self.train("--epochs", "1")
-        with subprocess.Popen([BINARY, "dvrp", "eval", "run", "--instances", "100000"],
-                              cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True) as process:
-            self.assertIn("run/checkpoints", process.stderr.readline())
-            self.assertIn("negotiating 100000 days", process.stderr.readline())
-            process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=TIMEOUT_S)
-        self.assertEqual((process.returncode, errors), (130, "flotilla: interrupted\n"))
+        for budget, at in ((("--instances", "100000"), "negotiating 100000 days"),
+                           (("--instances", "2", "--iterations", "1000000000"), "routing 2 days")):
+            with subprocess.Popen([BINARY, "dvrp", "eval", "run", *budget], cwd=self.folder,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                self.assertIn("run/checkpoints", process.stderr.readline())
+                while at not in process.stderr.readline():
+                    self.assertIsNone(process.poll())
+                begun = self.cpu_s(process.pid)
+                while self.cpu_s(process.pid) < begun + 0.1:  # it is at the work that it named
+                    self.assertIsNone(process.poll())
+                    time.sleep(0.001)
+                process.send_signal(signal.SIGINT)
+                _, errors = process.communicate(timeout=TIMEOUT_S)
+            self.assertEqual((process.returncode, errors), (130, "flotilla: interrupted\n"))
+
+    def cpu_s(self, pid):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def test_options_of_the_other_referee_are_refused(self):
         self.train("--epochs", "1")

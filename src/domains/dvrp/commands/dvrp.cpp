@@ -19,6 +19,7 @@
 #include "flotilla/core/error.h"
 #include "flotilla/core/file.h"
 #include "flotilla/core/json.h"
+#include "flotilla/core/system.h"
 #include "flotilla/core/terminal.h"
 #include "flotilla/core/text.h"
 #include "flotilla/domains/dvrp/commands/dvrp.h"
@@ -262,9 +263,11 @@ dvrp::Instance read_dvrp_instance(const std::string& path, const dvrp::Data& dat
 }
 
 dvrp::Solution solve_dvrp_instance(const std::string& path, const dvrp::Instance& instance,
-                                   const dvrp::SolveOptions& options) {
+                                   dvrp::SolveOptions options) {
   const Activity routing("routing");
+  options.stoppable = true;
   dvrp::Solution solution = dvrp::solve(instance, options);
+  stop_if_interrupted();
   if (std::isfinite(solution.cost)) return solution;
   throw Error(ErrorCode::kData,
               fmt::format("{}: cannot be served, even alone: {}", path, unserveable(instance)));

@@ -28,9 +28,10 @@ void refuse_data_of_standard(const std::string& directory);
 
 // Throw Error(kData) that names the file.
 dvrp::Instance read_dvrp_instance(const std::string& path, const dvrp::Data& data);
-// The file is the instance's; the requests that cannot be served are named, too.
+// The file is the instance's; the requests that cannot be served are named, too. Throws
+// Error(kInterrupted) besides.
 dvrp::Solution solve_dvrp_instance(const std::string& path, const dvrp::Instance& instance,
-                                   const dvrp::SolveOptions& options);
+                                   dvrp::SolveOptions options);
 dvrp::Routes read_dvrp_routes(const std::string& path);
 
 // A policy that negotiates, and the environment it was trained in.

@@ -83,6 +83,10 @@ int solve_standard(const std::string& text, const std::string& path,
         {.iterations = options.iterations, .seconds = options.seconds, .seed = options.seed});
   }
   require_sound(problem, found);
+  if (options.seconds > 0 && found.iterations == 0) {
+    say(fmt::format("the first routes alone took longer than {:g} s: nothing was searched\n",
+                    options.seconds));
+  }
   const int status = found.bank.empty() ? 0 : exit_status(ErrorCode::kCheckFailed);
   if (json) {
     display_data(json_of(problem, found).dump() + "\n");

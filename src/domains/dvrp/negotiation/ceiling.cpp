@@ -57,7 +57,8 @@ Solution best_of(const CeilingOptions& options, const Search& search) {
     const auto starts = static_cast<uint64_t>(options.starts);
     Solution found = search({.iterations = options.iterations,
                              .seconds = 0,
-                             .seed = starts * options.seed + static_cast<uint64_t>(start)});
+                             .seed = starts * options.seed + static_cast<uint64_t>(start),
+                             .stoppable = true});
     if (found.cost < best.cost) best = std::move(found);
   }
   return best;

@@ -28,7 +28,7 @@ struct Ceiling {
 
 // Never worse than without shifts, and none is larger than the routes need. REQUIRES: requests of
 // these travellers, not shifted yet. Determinism: the same arguments give the same shifts and
-// routes.
+// routes, unless an interrupt ends the search early.
 Ceiling find_ceiling(const Instance& asked, const Travellers& travellers,
                      const CeilingOptions& options);
 

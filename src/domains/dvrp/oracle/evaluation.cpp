@@ -86,7 +86,8 @@ Referee make_solver_referee(int iterations, ThreadPool& pool) {
     pool.for_each(static_cast<int>(instances.size()), [&](int, int item) {
       if (interrupted()) return;
       const auto i = static_cast<size_t>(item);
-      Solution found = solve(instances[i], {.iterations = iterations, .seed = seed});
+      Solution found =
+          solve(instances[i], {.iterations = iterations, .seed = seed, .stoppable = true});
       tours[i] = {.routes = std::move(found.routes), .cost = found.cost};
     });
     stop_if_interrupted();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "flotilla/core/clock.h"
+#include "flotilla/core/system.h"
 #include "flotilla/domains/dvrp/routing/solver_plan.h"
 
 namespace flotilla::dvrp {
@@ -133,6 +134,7 @@ int64_t Solver::Search::search(const Instance& instance, const SolveOptions& opt
   };
   const bool any = problem_.customers() > 0;
   for (double part = progress(); part < 1 && any; ++i, part = progress()) {
+    if (options.stoppable && interrupted()) break;
     const double warmth = temperature * std::pow(kLastTemperature / temperature, part);
     next_ = current_;
     std::vector<int>& out = ruin_.choose(current_, rng);

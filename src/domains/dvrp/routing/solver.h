@@ -16,6 +16,9 @@ struct SolveOptions {
   int iterations = 5000;
   double seconds = 0;  // above 0: as many iterations as there is time for
   uint64_t seed = 0;
+  // An interrupt ends the search with what it has found. For those who then throw that away:
+  // training goes on from there, and its bits must not depend on when somebody stopped it.
+  bool stoppable = false;
 };
 
 struct Solution {

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "flotilla/core/system.h"
+
 namespace flotilla::dvrp::standard {
 namespace {
 
@@ -228,6 +230,7 @@ void Plan::insert_bank(const Insertion& how, Rng& rng) {
   constexpr size_t kNobody = static_cast<size_t>(-1);
   std::vector<int> waiting;  // that found no place
   while (!bank_.empty()) {
+    stop_if_interrupted();  // all requests of a large problem take long
     double most = -kNoLimit;
     size_t chosen = kNobody;
     Offer best;

@@ -98,7 +98,7 @@ class Plan {
   void take_out(const std::vector<int>& requests);
   // One vehicle less: that with the fewest requests.
   void dissolve_smallest();
-  // Those of the bank that find a place.
+  // Those of the bank that find a place. Throws Error(kInterrupted).
   void insert_bank(const Insertion& how, Rng& rng);
 
  private:
