@@ -48,14 +48,14 @@ CLI::Validator within(Number low, Number high) {
   return {fault_of, range.get_description()};
 }
 
-// Of the numbers in a T: of an optional or of a vector, its values.
+// What an option holds one of, or several.
 template <class T>
-struct NumberOf {
+struct ValueOf {
   using Type = T;
 };
 template <class T>
-requires requires { typename T::value_type; }
-struct NumberOf<T> {
+requires(!std::is_same_v<T, std::string> &&
+         requires { typename T::value_type; }) struct ValueOf<T> {
   using Type = typename T::value_type;
 };
 
@@ -158,10 +158,8 @@ requires(!std::invocable<T, int> &&
          !std::invocable<T, std::string>) Option Command::option(const std::string& names, T& value,
                                                                  const std::string& help) {
   CLI::Option* option = app_->add_option(names, value, help);
-  using Number = typename NumberOf<T>::Type;
-  if constexpr (std::is_integral_v<Number> && !std::is_same_v<T, std::string>) {
-    option->check(&fault_of_integer<Number>);
-  }
+  using Value = typename ValueOf<T>::Type;
+  if constexpr (std::is_integral_v<Value>) option->check(&fault_of_integer<Value>);
   return Option(option);
 }
 
