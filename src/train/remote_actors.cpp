@@ -24,6 +24,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kGlanceEvery{100};
 
+// Calls in a row, after which who listens is given up where no actor is connected.
+constexpr int kMostUnanswered = 10;
+
 const Error kRunEnded(ErrorCode::kInterrupted, "the run has ended");
 
 // A rollout by itself, to read columns into before they are believed.
@@ -100,6 +103,7 @@ Rollout& RemoteActors::next() {
   std::unique_lock lock(mutex_);
   while (places_[place_of(learnt_)].complete < slots_) {
     if (interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted while it waited");
+    if (seats_.empty() && nobody_comes_) throw *nobody_comes_;
     if (!seats_.empty()) {
       waiting.reset();
     } else if (!waiting) {
@@ -165,18 +169,44 @@ void RemoteActors::look_for_actors() {
     clear_away_ended();
     try {
       const int arrived = std::min(listener_.arrived(), seen_ + kMost);
-      while (seen_ < arrived) {
-        Connection& connection = connections_.emplace_back();
-        connection.number = ++seen_;
-        connection.thread = std::thread([this, &connection] { serve(connection); });
-      }
+      note_answer();
+      while (seen_ < arrived) take_in();
     } catch (const std::exception& error) {
-      log::warn("nobody can join any more", {{"why", error.what()}});
-      return;
+      note_no_answer(as_error(error));
     }
     lock.lock();
     bell_.wait_for(lock, kGlanceEvery, [this] { return stopping_; });
   }
+}
+
+void RemoteActors::take_in() {
+  Connection& connection = connections_.emplace_back();
+  connection.number = seen_ + 1;
+  try {
+    connection.thread = std::thread([this, &connection] { serve(connection); });
+  } catch (...) {
+    connections_.pop_back();
+    throw;
+  }
+  ++seen_;
+}
+
+void RemoteActors::note_answer() {
+  if (std::exchange(unanswered_, 0) == 0) return;
+  log::info("actors can join again");
+  const std::lock_guard lock(mutex_);
+  nobody_comes_.reset();
+}
+
+// What keeps a listener from answering may pass.
+void RemoteActors::note_no_answer(const Error& error) {
+  if (++unanswered_ == 1) log::warn("no actor can join for now", {{"why", error.what()}});
+  if (unanswered_ < kMostUnanswered) return;
+  {
+    const std::lock_guard lock(mutex_);
+    nobody_comes_ = error;
+  }
+  bell_.notify_all();
 }
 
 void RemoteActors::clear_away_ended() {

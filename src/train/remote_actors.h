@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "flotilla/core/collective.h"
+#include "flotilla/core/error.h"
 #include "flotilla/train/actor_messages.h"
 #include "flotilla/train/actors.h"
 #include "flotilla/train/run_config.h"
@@ -42,7 +43,8 @@ class RemoteActors {
   RemoteActors& operator=(const RemoteActors&) = delete;
 
   // The next rollout, once it is complete, with a line that says how to start an actor while there
-  // is none. Throws Error(kInterrupted) where the process is asked to stop before that.
+  // is none. Throws Error(kInterrupted) where the process is asked to stop before that, and what
+  // the listener fails by where no actor is there and none can come.
   Rollout& next();
   // The learner is done with it: hands out the policy as it is now, and the rollout's place.
   void learnt();
@@ -77,6 +79,9 @@ class RemoteActors {
   size_t place_of(int64_t rollout) const { return static_cast<size_t>(rollout) % ring_.size(); }
   void begin();
   void look_for_actors();
+  void take_in();
+  void note_answer();
+  void note_no_answer(const Error& error);
   void clear_away_ended();
   void serve(Connection& connection);
   bool welcome(Connection& connection);
@@ -107,10 +112,11 @@ class RemoteActors {
   std::shared_ptr<const Message> latest_;
   std::set<int> seats_;  // that actors have
   int64_t failures_ = 0;
+  std::optional<Error> nobody_comes_;  // the listener does not answer any more
 
   double wait_s_ = 0;  // the learner's own
   std::list<Connection> connections_;
-  int seen_ = 0;  // the looking thread's
+  int seen_ = 0, unanswered_ = 0;  // the looking thread's
   std::thread looking_;
 };
 

@@ -605,6 +605,29 @@ class RemoteActors(Scratch):
         self.assertGreaterEqual(summary["steps"], 20000)
         self.assert_ended(actor, 0, "the run has ended")
 
+    def test_a_visitor_who_says_half_of_something_keeps_nobody_out_for_ever(self):
+        host = own_address()
+        if host == "127.0.0.1":
+            self.skipTest("no address that is not loopback, on which there is a port")
+        learner = self.learner("visited", ENDLESS, HASTY, f"cluster.listen={host}:{self.port}")
+        first = self.start("actor", f"{host}:{self.port}", "--threads=1")
+        self.wait_for_actors("visited", 1)
+        with socket.create_connection((host, self.port)) as visitor:
+            visitor.sendall(b"\0")
+            time.sleep(8)
+            self.assertIsNone(first.poll())
+            first.kill()
+        self.start("actor", f"{host}:{self.port}", "--threads=1")
+        self.wait_for_more("visited")
+        err = self.interrupted(learner)
+        self.assertEqual(err.count("an actor has joined"), 2, err)
+        self.assertIn("actors can join again", err)
+        self.assertNotIn("backtrace", err)
+
+    def test_an_address_of_another_host_is_refused(self):
+        learner = self.learner("elsewhere", ENDLESS, f"cluster.listen=198.51.100.1:{self.port}")
+        self.assert_ended(learner, 2, "flotilla: cluster.listen: 198.51.100.1 is no address of this host")
+
     def test_a_worker_that_is_killed_costs_no_actor(self):
         learner = self.learner("workers", ENDLESS, "on_env_failure=restart")
         actor = self.actor("--workers=2")

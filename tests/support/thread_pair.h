@@ -71,12 +71,21 @@ class ThreadListener final : public Listener {
  public:
   int arrived() override {
     const std::lock_guard lock(mutex_);
+    if (silent_for_ > 0) {
+      --silent_for_;
+      throw Error(ErrorCode::kEnvironment, "no answer");
+    }
     return static_cast<int>(pairs_.size());
   }
   std::unique_ptr<Collective> meet(int number) override {
     const std::lock_guard lock(mutex_);
     const auto& pair = pairs_[static_cast<size_t>(number - 1)];
     return pair->rank(pair, 0);
+  }
+  // It does not answer for so many calls.
+  void be_silent(int calls) {
+    const std::lock_guard lock(mutex_);
+    silent_for_ = calls;
   }
   // The other side of a new one.
   std::unique_ptr<Collective> join() {
@@ -88,6 +97,7 @@ class ThreadListener final : public Listener {
  private:
   std::mutex mutex_;
   std::vector<std::shared_ptr<ThreadPair>> pairs_;
+  int silent_for_ = 0;
 };
 
 }  // namespace flotilla::test

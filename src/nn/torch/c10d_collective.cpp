@@ -145,39 +145,68 @@ class C10dListener final : public Listener {
         throw Error(ErrorCode::kUsage, text(kListen, ": ", at.port, " is another learner's"));
       }
       file_.emplace(launch_, deadline_s);
-      store_ = open();
+      store_ = open(answer_s_);
     } else {
-      own_address_towards(at.host, kListen);
-      store_ = tcp_store(at.host, at.port, true, deadline_s, kListen);
+      require_own_address(at.host, kListen);
+      store_ = tcp_store(at.host, at.port, true, answer_s_, kListen);
     }
     store_->set(kDeadline, bytes_of(text(deadline_s)));
   }
   ~C10dListener() override {
-    if (file_) file_->remove();
-    if (file_) store_.release();  // it would count its users in the file that is gone
+    if (file_) {
+      file_->remove();
+      store_.release();  // it would count its users in the file that is gone
+    } else {
+      close(std::move(store_));
+    }
   }
 
+  // Who says half of something holds up the store, and with it the answers to all others. One that
+  // comes late would be taken for that to the next question: that one has a connection of its own.
   int arrived() override {
-    if (!store_->check({kArrived})) return 0;
-    return std::atoi(text_of(store_->get(kArrived)).c_str());
+    try {
+      if (asked_ == nullptr) asked_ = file_ ? store_ : open(answer_s_);
+      if (!asked_->check({kArrived})) return 0;
+      return std::atoi(text_of(asked_->get(kArrived)).c_str());
+    } catch (const std::exception& error) {
+      asked_.reset();
+      throw Error(ErrorCode::kEnvironment,
+                  text(kListen, ": no answer at ", at_.text(), ": ", first_line(error)));
+    }
   }
   std::unique_ptr<Collective> meet(int number) override {
     return guarded([&] {
-      return std::unique_ptr<Collective>(new_pair(launch_, deadline_s_, open(), number));
+      return std::unique_ptr<Collective>(new_pair(launch_, deadline_s_, open(deadline_s_), number));
     });
   }
 
  private:
-  StorePtr open() const {
+  StorePtr open(double limit_s) const {
     if (file_) return c10::make_intrusive<c10d::FileStore>(file_->path(), launch_.size);
-    return tcp_store(at_.host, at_.port, false, deadline_s_, kListen);
+    return tcp_store(at_.host, at_.port, false, limit_s, kListen);
+  }
+
+  // Its thread may be held up, which is not waited for.
+  static void close(StorePtr store) {
+    const auto held = std::make_shared<StorePtr>(std::move(store));
+    const auto let_go = [held] {
+      held->reset();
+      return true;
+    };
+    try {
+      in_time<bool>(1, let_go, "");
+    } catch (const Error&) {
+      // It ends with this process.
+    }
   }
 
   const Endpoint at_;
   const Launch launch_;
   const double deadline_s_;
+  const double answer_s_ = std::min(kAnswer_s, deadline_s_);
   std::optional<MeetingFile> file_;
-  StorePtr store_;
+  StorePtr store_;  // has the port
+  StorePtr asked_;  // by arrived()
 };
 
 StorePtr find_listener(const Endpoint& at, double wait_s) {

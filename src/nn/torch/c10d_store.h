@@ -76,6 +76,21 @@ inline std::string own_address_towards(const std::string& host, const std::strin
   return address;
 }
 
+// Throws Error(kUsage) where none of the host's addresses is one of this host.
+inline void require_own_address(const std::string& host, const std::string& key) {
+  own_address_towards(host, key);  // which says what is no address at all
+  addrinfo wanted{}, *found = nullptr;
+  wanted.ai_socktype = SOCK_DGRAM;
+  bool own = ::getaddrinfo(host.c_str(), "0", &wanted, &found) != 0;
+  for (const addrinfo* each = found; each != nullptr && !own; each = each->ai_next) {
+    const int fd = ::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    own = fd >= 0 && ::bind(fd, each->ai_addr, each->ai_addrlen) == 0;
+    if (fd >= 0) ::close(fd);
+  }
+  if (found != nullptr) ::freeaddrinfo(found);
+  if (!own) throw Error(ErrorCode::kUsage, text(key, ": ", host, " is no address of this host"));
+}
+
 enum class Port { kClosed, kSilent, kSpeaks };
 
 // What a connection that has been begun comes to. A store is silent until it is asked, and c10d
@@ -128,7 +143,10 @@ inline StorePtr tcp_store(const std::string& host, int port, bool is_server, dou
   tcp.waitWorkers = false;
   tcp.timeout = in_ms(timeout_s);
   try {
-    return c10::make_intrusive<c10d::TCPStore>(host, tcp);
+    auto store = c10::make_intrusive<c10d::TCPStore>(host, tcp);
+    // It waits for nothing, but from then on c10d waits no longer than this for any answer.
+    store->wait({}, in_ms(timeout_s));
+    return store;
   } catch (const std::exception& error) {
     const std::string why = first_line(error);
     if (why.find("already in use") != std::string::npos) throw port_is_taken(key, host, port);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -210,6 +211,20 @@ TEST(RemoteActors, GoOnWithoutOneThatIsLostAndTakeAnotherIn) {
   learning.start_actor();
   learning.trainer->train();
   EXPECT_EQ(learning.trainer->progress().steps, 2560);
+}
+
+TEST(RemoteActors, JoinOnceTheListenerAnswersAgain) {
+  Learning learning;
+  learning.listener.be_silent(3);
+  learning.start_actor();
+  learning.trainer->train();
+  EXPECT_EQ(learning.trainer->progress().steps, 2560);
+}
+
+TEST(RemoteActors, EndTheRunWhereNoneIsThereAndNoneCanCome) {
+  Learning learning;
+  learning.listener.be_silent(INT_MAX);
+  EXPECT_EQ(error_text(ErrorCode::kEnvironment, [&] { learning.trainer->train(); }), "no answer");
 }
 
 TEST(RemoteActors, EndTheConnectionOfOneThatSendsWhatCannotBe) {
