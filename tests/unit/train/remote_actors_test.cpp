@@ -199,6 +199,7 @@ TEST(RemoteActors, LearnFromOneAndTellItTheEnd) {
   EXPECT_EQ(learning.trainer->progress().steps, 2560);
   EXPECT_EQ(learning.trainer->progress().updates, 20);
   EXPECT_GT(learning.trainer->progress().episodes, 20);
+  EXPECT_TRUE(std::isnan(learning.trainer->expected_eval_s()));
   learning.end();
   EXPECT_EQ(learning.ended_by, "the run has ended");
 }
