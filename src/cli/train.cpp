@@ -25,6 +25,7 @@
 #include "flotilla/train/follower.h"
 #include "flotilla/train/recipes.h"
 #include "flotilla/train/run.h"
+#include "flotilla/train/run_directory.h"
 #include "flotilla/train/summary.h"
 
 namespace flotilla {
@@ -135,22 +136,37 @@ struct TrainArguments {
   }
 };
 
+// Of the run, which goes on or is new; the defaults where it cannot be read, for what is wrong with
+// it is said when all are there to hear it.
+ClusterOptions cluster_of_run(const Program& program, const TrainArguments& arguments) {
+  try {
+    const std::string path = arguments.resumed();
+    if (path.empty()) {
+      return ClusterOptions::from(arguments.run.config(program, false), "cluster.");
+    }
+    arguments.run.admit();
+    const RunDirectory directory = RunDirectory::open(path);
+    const Config config =
+        parse_run_config(program.registry, directory.read(kConfigFile, kLargestConfig),
+                         directory.file(kConfigFile), program.algorithms);
+    return ClusterOptions::from(config, "cluster.");
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 // Where processes meet, which each must know before they can agree on anything.
 MeetingOptions meeting_of(const Program& program, const TrainArguments& arguments) {
+  const ClusterOptions of_run = cluster_of_run(program, arguments);
   Schema schema;
   schema.include("cluster", ClusterOptions::schema());
   Config config(schema);
+  config.set("cluster.port", std::to_string(of_run.port));
+  config.set("cluster.deadline_s", fmt::format("{}", of_run.deadline_s));
   for (const std::string& setting : arguments.run.overrides()) {
     if (setting.starts_with("cluster.")) config.apply_override(setting);
   }
-  ClusterOptions cluster = ClusterOptions::from(config, "cluster.");
-  if (arguments.run.resume().empty()) {
-    try {
-      cluster = ClusterOptions::from(arguments.run.config(program, false), "cluster.");
-    } catch (const Error&) {
-      // What is wrong with it is said when all are there to hear it.
-    }
-  }
+  const ClusterOptions cluster = ClusterOptions::from(config, "cluster.");
   return {.port = cluster.port, .deadline_s = cluster.deadline_s};
 }
 

@@ -252,6 +252,25 @@ class Faults(Scratch):
     def test_a_process_that_hangs_is_named(self):
         self.disturbed("stop", signal.SIGSTOP, 1, 3, "rank 1 is lost: no sign of life within 6 s", 10)
 
+    def test_a_run_that_goes_on_has_its_own_deadline(self):
+        """Which a process that does not see its directory is told by rank 0."""
+        run = self.root / "own"
+        team = Team(2, [*self.COMMAND, self.out("own"), HASTY])
+        self.addCleanup(team.kill)
+        team.wait_for(run, 3072)
+        team.processes[0].send_signal(signal.SIGINT)
+        self.assertEqual([status for status, _, _ in team.end()], [130, 130])
+        for known_to in (2, 1):
+            steps = steps_kept(run)
+            team = Team(2, lambda rank, known_to=known_to: ["train", "--resume", str(run if rank < known_to else self.root)])
+            self.addCleanup(team.kill)
+            team.wait_for(run, steps + 1)
+            stopped = known_to - 1  # last the one that knows, by which the other one's own time shows
+            team.processes[stopped].send_signal(signal.SIGSTOP)
+            team.processes[1 - stopped].wait(timeout=10)
+            team.processes[stopped].kill()
+            self.assert_all_end(team, 3, f"rank {stopped} is lost: no sign of life within 6 s", 5, besides=(stopped,))
+
     def test_an_interrupt_of_any_ends_all_in_order(self):
         team = Team(3, [*self.COMMAND, self.out("int")])
         self.addCleanup(team.kill)

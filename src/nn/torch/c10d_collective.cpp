@@ -28,6 +28,13 @@ Made in_time(double limit_s, const std::function<Made()>& make, const std::strin
 }
 
 constexpr const char* kPort = "cluster.port";
+// The key of a store that says what the deadline of whoever has it is.
+constexpr const char* kDeadline = "deadline_s";
+
+double deadline_in(c10d::Store& store) {
+  return std::clamp(std::atof(text_of(store.get(kDeadline)).c_str()), 1., 1e6);
+}
+
 // By which a store is known to be that of a run, of as many processes.
 constexpr const char* kGreeting = "flotilla";
 // For a store to answer once it lets others connect; half of a shorter deadline.
@@ -104,17 +111,27 @@ MeetingPlace place_of(const Launch& launch, const MeetingOptions& options) {
   return place;
 }
 
+// That of rank 0, which has the run's settings though the others may not.
+double deadline_of_all(c10d::Store& store, int rank, double own_s) {
+  if (rank == 0) store.set(kDeadline, bytes_of(text(own_s)));
+  return deadline_in(store);
+}
+
 Collective* meet_in_time(const Launch& launch, const MeetingOptions& options) {
   return in_time<Collective*>(
       options.deadline_s + kRollCall_s,
-      [=] { return new C10dCollective(launch, options.deadline_s, place_of(launch, options)); },
+      [=] {
+        MeetingPlace place = place_of(launch, options);
+        const double deadline_s = deadline_of_all(*place.store, launch.rank, options.deadline_s);
+        place.store->setTimeout(in_ms(deadline_s));
+        return new C10dCollective(launch, deadline_s, std::move(place));
+      },
       text("rank ", launch.rank, " could not meet the others within ", options.deadline_s, " s at ",
            launch.one_host() ? "this host" : launch.address));
 }
 
-// The keys of a listener's store: how many have come, and what its deadline is.
+// The key of a listener's store that says how many have come.
 constexpr const char* kArrived = "arrived";
-constexpr const char* kDeadline = "deadline_s";
 constexpr const char* kListen = "cluster.listen";
 
 Launch pair_launch(const Endpoint& at, int rank) {
@@ -243,7 +260,7 @@ Collective* join_in_time(const Endpoint& at, double wait_s) {
   int number = 0;
   try {
     store->setTimeout(in_ms(wait_s));
-    deadline_s = std::clamp(std::atof(text_of(store->get(kDeadline)).c_str()), 1., 1e6);
+    deadline_s = deadline_in(*store);
     number = static_cast<int>(store->add(kArrived, 1));
   } catch (const std::exception& error) {
     throw Error(ErrorCode::kEnvironment,
