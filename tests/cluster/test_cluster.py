@@ -475,9 +475,9 @@ class RemoteActors(Scratch):
         super().setUp()
         self.port = next(self.PORTS)
 
-    def start(self, *words):
-        process = subprocess.Popen([OPTIONS.binary, *words], env=clean_environment(), stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
+    def start(self, *words, **variables):
+        process = subprocess.Popen([OPTIONS.binary, *words], env={**clean_environment(), **variables},
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process
@@ -563,6 +563,27 @@ class RemoteActors(Scratch):
             learner.send_signal(signum)
             self.assert_ended(actor, status, text, 10)
             learner.communicate(timeout=20)
+
+    def wait_for_meeting(self, *words):
+        """Until the file by which processes of this host meet, in the test's folder, has these words."""
+        start = time.monotonic()
+        while time.monotonic() - start < 30:
+            for path in self.root.glob("flotilla-*/meeting-*"):
+                if all(word in path.read_bytes() for word in words):
+                    return path
+            time.sleep(0.02)
+        return self.fail(f"no file with {words}")
+
+    def test_a_learner_that_ends_while_an_actor_joins(self):
+        own = {"TMPDIR": str(self.root)}
+        learner = self.start("train", "cartpole-impala", "--backend=actors", f"cluster.listen={self.port}", HASTY, ENDLESS,
+                             "--threads=1", self.out("ends"), **own)
+        self.wait_for_meeting(b"deadline_s")
+        learner.send_signal(signal.SIGSTOP)
+        actor = self.start("actor", f"127.0.0.1:{self.port}", "--threads=1", **own)
+        self.wait_for_meeting(b"arrived", b"here/1").unlink()
+        learner.kill()
+        self.assert_ended(actor, 3, f"flotilla: the learner at 127.0.0.1:{self.port} has ended, or cannot be reached any more")
 
     def test_a_run_goes_on_with_new_actors(self):
         learner = self.learner("resumed", ENDLESS)

@@ -266,7 +266,14 @@ Collective* join_in_time(const Endpoint& at, double wait_s) {
     throw Error(ErrorCode::kEnvironment,
                 text("what is at ", at.text(), " is no learner: ", first_line(error)));
   }
-  return guarded([&] { return new_pair(pair_launch(at, 1), deadline_s, store, number); });
+  try {
+    return guarded([&] { return new_pair(pair_launch(at, 1), deadline_s, store, number); });
+  } catch (const std::exception& error) {
+    const auto* known = dynamic_cast<const Error*>(&error);
+    if (known != nullptr && known->code() == ErrorCode::kEnvironment) throw;
+    throw Error(ErrorCode::kEnvironment,
+                text("the learner at ", at.text(), " has ended, or cannot be reached any more"));
+  }
 }
 
 }  // namespace
