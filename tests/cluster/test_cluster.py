@@ -702,6 +702,38 @@ class Pauses(Scratch):
             self.assertEqual([status for status, _, _ in team.end()], [130, 130])
 
 
+    def test_longer_ones_than_a_sign_of_life_takes_break_nothing(self):
+        """They last until the others have called the roll, and end before the deadline."""
+        for start, victim in ((by_torchrun, 1), (by_torchrun, 0), (by_hosts(), 1)):
+            name = f"{start.__name__}{victim}"
+            team = Team(3, [*SMALL, ENDLESS, "save_freq=768", self.out(name), "cluster.deadline_s=12"], start)
+            self.addCleanup(team.kill)
+            team.wait_for(self.root / name, 3072)
+            for _ in range(2):
+                team.processes[victim].send_signal(signal.SIGSTOP)
+                time.sleep(9)
+                self.assertEqual([process.poll() for process in team.processes], [None] * 3)
+                team.processes[victim].send_signal(signal.SIGCONT)
+                team.wait_for(self.root / name, steps_kept(self.root / name) + 3072)
+            team.processes[0].send_signal(signal.SIGINT)
+            self.assertEqual([status for status, _, _ in team.end()], [130] * 3)
+
+    def test_a_visitor_who_says_half_of_something_ends_no_run(self):
+        """Where processes of several hosts meet, all answers wait for him."""
+        by_host = by_hosts()
+        team = Team(3, [*SMALL, ENDLESS, "save_freq=768", self.out("visited"), HASTY], by_host)
+        self.addCleanup(team.kill)
+        run, port = self.root / "visited", int(by_host(0, 3)["MASTER_PORT"]) + 1
+        team.wait_for(run, 3072)
+        with socket.create_connection((own_address(), port)) as visitor:
+            visitor.sendall(b"\0")
+            time.sleep(12)
+            team.wait_for(run, steps_kept(run) + 3072)
+        time.sleep(4)
+        team.processes[1].kill()
+        self.assert_all_end(team, 3, "rank 1 is lost: its process ended", 6, besides=(1,))
+
+
 class TakenPort(Scratch):
     """Processes of several hosts whose port another program has: all say what rank 0 says."""
 

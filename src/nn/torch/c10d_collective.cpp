@@ -106,6 +106,9 @@ MeetingPlace place_of(const Launch& launch, const MeetingOptions& options) {
     }
     place.store = launch.rank == 0 ? opened_store(launch, port, options.deadline_s)
                                    : found_store(launch, port, options.deadline_s);
+    place.reopen = [launch, port](double limit_s) {
+      return tcp_store_again(launch.address, port, limit_s, kPort);
+    };
   }
   place.store->setTimeout(in_ms(options.deadline_s));
   return place;
@@ -145,10 +148,18 @@ Launch pair_launch(const Endpoint& at, int rank) {
 
 // The pair with the process of that number, through a connection to the store of its own: c10d
 // lets one caller wait for the answers of another.
-Collective* new_pair(const Launch& launch, double deadline_s, StorePtr store, int number) {
+Collective* new_pair(const Launch& launch, const Endpoint& at, double deadline_s, StorePtr store,
+                     int number) {
   store->setTimeout(in_ms(deadline_s));
-  const std::string prefix = text("pair/", number);
-  MeetingPlace place{.store = c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store))};
+  const auto own_part = [number](StorePtr whole) -> StorePtr {
+    return c10::make_intrusive<c10d::PrefixStore>(text("pair/", number), std::move(whole));
+  };
+  MeetingPlace place{.store = own_part(std::move(store))};
+  if (!at.on_loopback()) {
+    place.reopen = [at, own_part](double limit_s) {
+      return own_part(tcp_store_again(at.host, at.port, limit_s, kListen));
+    };
+  }
   return new C10dCollective(launch, deadline_s, std::move(place),
                             std::array<std::string, 2>{"the learner", text("actor ", number)});
 }
@@ -193,7 +204,8 @@ class C10dListener final : public Listener {
   }
   std::unique_ptr<Collective> meet(int number) override {
     return guarded([&] {
-      return std::unique_ptr<Collective>(new_pair(launch_, deadline_s_, open(deadline_s_), number));
+      return std::unique_ptr<Collective>(
+          new_pair(launch_, at_, deadline_s_, open(deadline_s_), number));
     });
   }
 
@@ -267,7 +279,7 @@ Collective* join_in_time(const Endpoint& at, double wait_s) {
                 text("what is at ", at.text(), " is no learner: ", first_line(error)));
   }
   try {
-    return guarded([&] { return new_pair(pair_launch(at, 1), deadline_s, store, number); });
+    return guarded([&] { return new_pair(pair_launch(at, 1), at, deadline_s, store, number); });
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);
     if (known != nullptr && known->code() == ErrorCode::kEnvironment) throw;

@@ -3,7 +3,8 @@
 // Two groups of connections: one for what is exchanged, where processes of one host do not have
 // memory in common for that, one for signs of life, on which a thread meets the others every
 // second. Gloo says that something broke, never who broke it. So whoever notices calls the roll in
-// the store: those who are there sign, and those who do not are lost.
+// the store: those who are there sign, and those who do not are lost. Where all sign and nothing
+// broke, one of them was only late, and they go on.
 #pragma once
 
 #include <fcntl.h>
@@ -29,6 +30,7 @@
 #include "flotilla/core/shared_exchange.h"
 #include "flotilla/core/text.h"
 #include "flotilla/nn/meeting_file.h"
+#include "flotilla/nn/torch/c10d_board.h"
 #include "flotilla/nn/torch/c10d_store.h"
 #include "flotilla/nn/torch/libtorch.h"
 
@@ -50,8 +52,10 @@ constexpr double kRollCall_s = 3;
 constexpr size_t kSentToAll = size_t{1} << 24;
 
 std::string here(int rank) { return text("here/", rank); }
-std::string signature(int rank) { return text("alive/", rank); }
-constexpr const char* kTrouble = "trouble";
+// Of a roll, which are numbered from 0: that it is called, who has signed it and how it ended.
+std::string trouble(int roll) { return text("trouble/", roll); }
+std::string signature(int roll, int rank) { return text("alive/", roll, "/", rank); }
+std::string outcome(int roll) { return text("lost/", roll); }
 constexpr const char* kAddress = "MASTER_ADDR";
 constexpr const char* kFailed = "failed";
 constexpr const char* kHeard = "heard";
@@ -60,6 +64,7 @@ constexpr const char* kHeard = "heard";
 struct MeetingPlace {
   std::optional<MeetingFile> file = {};
   StorePtr store = {};
+  Board::Open reopen = {};  // another connection to it; empty: it is the file
 };
 
 // A process whose group is one of several with this one in it: what the two are called.
@@ -80,9 +85,11 @@ class C10dCollective final : public Collective {
         store_(std::move(place.store)) {
     const std::string own =
         launch.one_host() ? "127.0.0.1" : own_address_towards(launch.address, kAddress);
+    if (rank_ == 0) store_->set(Board::kMark, bytes_of(text(::getpid(), ".", now_ns())));
     wait_for_all();
     exchange_ = make_group("exchange", own);
     life_ = make_group("life", own);
+    board_ = std::make_unique<Board>(store_, std::move(place.reopen), period_s_ / 2);
     watcher_ = std::thread([this] { watch(); });
     if (!launch.one_host() || names_) return;
     try {
@@ -153,18 +160,15 @@ class C10dCollective final : public Collective {
   void fail(const Error& error) override {
     if (lost_to_others_) return;  // they have ended before
     failed_ = true;
-    try {
-      store_->set(kFailed, bytes_of(text(rank_, " ", exit_status(error), " ", error.what())));
-      store_->set(kTrouble, bytes_of("1"));
+    const std::string words = text(rank_, " ", exit_status(error), " ", error.what());
+    const uint64_t start = now_ns();
+    bool told = false;
+    do {
+      told = told || tell_failure(words);
+      if (told && (!hosts_store_ || all_have_heard())) return;
+      std::this_thread::sleep_for(kGlance);
       // Without the store nobody would hear it.
-      const uint64_t start = now_ns();
-      while (hosts_store_ && store_->add(kHeard, 0) < size_ - 1 &&
-             seconds_since(start) < roll_call_s_) {
-        std::this_thread::sleep_for(kGlance);
-      }
-    } catch (const std::exception&) {
-      // The store is gone, and with it those who would listen.
-    }
+    } while (hosts_store_ && seconds_since(start) < roll_call_s_);
   }
 
  private:
@@ -331,81 +335,192 @@ class C10dCollective final : public Collective {
     return verdict_;
   }
 
-  void watch() {
+  // False where the store does not answer: then those who would listen may be gone.
+  bool tell_failure(const std::string& words) {
     try {
-      while (!stopped()) {
-        if (!beat()) return call_the_roll(now_ns());
-        const uint64_t start = now_ns();
-        while (seconds_since(start) < period_s_ && !stopped()) {
-          if (troubled()) return call_the_roll(now_ns());
-          std::unique_lock lock(mutex_);
-          bell_.wait_for(lock, kGlance);
-        }
-      }
-    } catch (const std::exception& error) {
-      if (ending_ || stopped()) return;
-      // The store is gone, and with it the process that has it.
-      judge({ErrorCode::kEnvironment, who({0}) + " is lost: " + first_line(error)});
-    }
-  }
-
-  // Whether all gave a sign of life in time.
-  bool beat() {
-    const std::byte sign{1};
-    WorkPtr work;
-    try {
-      start_gather(*life_, {&sign, 1}, work);
-      uint64_t start = now_ns(), looked = start;
-      while (!finished(*work)) {
-        if (stopped()) return true;
-        // A long time between two looks: this process was kept from running.
-        if (seconds_since(looked) > period_s_) start = now_ns();
-        looked = now_ns();
-        // By the deadline all have ended, so that the roll is called before.
-        silent_ = seconds_since(start) > deadline_s_ - roll_call_s_ - period_s_;
-        if (silent_ || troubled()) return false;
-      }
+      board_->write(kFailed, words);
+      // Others may be a roll ahead.
+      board_->write(trouble(roll_), "1");
+      board_->write(trouble(roll_ + 1), "1");
       return true;
     } catch (const std::exception&) {
-      return stopped();
+      return false;
+    }
+  }
+  bool all_have_heard() {
+    try {
+      return board_->add(kHeard, 0) >= size_ - 1;
+    } catch (const std::exception&) {
+      return false;
     }
   }
 
-  bool troubled() { return broken_ || store_->check({kTrouble}); }
-
-  void call_the_roll(uint64_t start) {
-    if (ending_) return;
-    store_->set(signature(rank_), bytes_of("1"));
-    store_->set(kTrouble, bytes_of("1"));
-    std::vector<int> missing;
-    do {
-      if (store_->check({kFailed})) return pass_on(text_of(store_->get(kFailed)));
-      missing.clear();
-      for (int r = 0; r < size_; ++r) {
-        if (!store_->check({signature(r)})) missing.push_back(r);
-      }
-      std::this_thread::sleep_for(milliseconds(20));
-    } while (!missing.empty() && seconds_since(start) < roll_call_s_);
-    if (ending_) return;
-    if (missing.empty()) {
-      // Or this process was silent for so long that the others have gone.
-      return judge({ErrorCode::kEnvironment, "the connections between the processes broke"});
+  void watch() {
+    while (!stopped()) {
+      if (beat() && rest()) continue;
+      if (!call_the_roll()) return;
     }
-    judge(
-        {ErrorCode::kEnvironment, text(who(missing), " is lost: ",
-                                       silent_ ? text("no sign of life within ", deadline_s_, " s")
-                                               : std::string("its process ended"))});
+  }
+
+  // Whether all gave a sign of life in time. One that was waited for in vain is waited for again.
+  bool beat() {
+    silent_ = false;
+    try {
+      if (sign_ == nullptr) {
+        const std::byte sign{1};
+        start_gather(*life_, {&sign, 1}, sign_);
+        patience_s_ = most_patience_s();
+      }
+      uint64_t start = now_ns();
+      for (uint64_t looked = start; !finished(*sign_); looked = now_ns()) {
+        if (stopped()) return true;
+        // A look that took long: this process was kept from running.
+        if (seconds_since(looked) > period_s_) start = now_ns();
+        silent_ = seconds_since(start) > patience_s_;
+        if (silent_ || troubled()) return false;
+      }
+      sign_.reset();
+      return true;
+    } catch (const std::exception&) {
+      if (stopped()) return true;
+      broken_ = true;
+      return false;
+    }
+  }
+
+  // By the deadline all have ended, so that the roll is called before.
+  double most_patience_s() const { return deadline_s_ - roll_call_s_ - period_s_; }
+  // A sign that all waited for and nobody sent will not come.
+  bool waited_before() const { return patience_s_ < most_patience_s(); }
+
+  // Between two signs of life. False: there is trouble.
+  bool rest() {
+    const uint64_t start = now_ns();
+    while (seconds_since(start) < period_s_ && !stopped()) {
+      if (troubled()) return false;
+      std::unique_lock lock(mutex_);
+      bell_.wait_for(lock, kGlance);
+    }
+    return true;
+  }
+
+  // A store that does not answer tells of none: who has it is there as long as it gives signs.
+  bool troubled() {
+    if (broken_) return true;
+    try {
+      return board_->has(trouble(roll_));
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
+  // What is known of a roll.
+  struct Roll {
+    std::vector<int> missing = {};
+    bool broken = false, silent = false;  // as one of those who signed says
+    std::optional<Error> verdict = {};    // that another one has come to
+  };
+
+  // Whether the run goes on: all are there.
+  bool call_the_roll() {
+    std::optional<Roll> roll;
+    uint64_t start = now_ns();
+    bool is_last = false;
+    do {
+      if (ending_ || stopped()) return false;
+      is_last = seconds_since(start) > roll_call_s_;
+      try {
+        if (!roll) sign_the_roll();
+        roll = read_the_roll();
+      } catch (const std::exception&) {
+        roll.reset();
+      }
+      if (roll && roll->verdict) {
+        judge(*roll->verdict);
+        return false;
+      }
+      const uint64_t slept = now_ns();
+      std::this_thread::sleep_for(milliseconds(20));
+      if (seconds_since(slept) > period_s_) start = now_ns();  // it was kept from running
+    } while ((!roll || !roll->missing.empty()) && !is_last);
+    if (ending_) return false;
+    if (!roll || !roll->missing.empty() || roll->broken) {
+      judge(roll ? reason_of(*roll) : reason_without_store());
+      return false;
+    }
+    ++roll_;
+    patience_s_ = std::min(roll_call_s_, most_patience_s() / 2);
+    return true;
+  }
+
+  void sign_the_roll() {
+    if (silent_ && waited_before()) broken_ = true;
+    board_->write(signature(roll_, rank_), broken_ ? "broken" : silent_ ? "silent" : "here");
+    board_->write(trouble(roll_), "1");
+  }
+
+  Roll read_the_roll() {
+    Roll roll;
+    if (board_->has(kFailed)) {
+      roll.verdict = passed_on(board_->read(kFailed));
+      return roll;
+    }
+    if (board_->has(outcome(roll_))) {
+      roll.verdict = Error(ErrorCode::kEnvironment, board_->read(outcome(roll_)));
+      return roll;
+    }
+    for (int r = 0; r < size_; ++r) {
+      if (!board_->has(signature(roll_, r))) {
+        roll.missing.push_back(r);
+        continue;
+      }
+      const std::string words = board_->read(signature(roll_, r));
+      roll.broken |= words == "broken";
+      roll.silent |= words == "silent";
+    }
+    return roll;
+  }
+
+  std::string no_sign() const { return text("no sign of life within ", deadline_s_, " s"); }
+
+  // Others find it, so that all say the same.
+  Error reason_of(const Roll& roll) {
+    std::string reason = "the connections between the processes broke";
+    if (!roll.missing.empty()) {
+      const bool hangs = roll.silent && !roll.broken;
+      reason = text(who(roll.missing), " is lost: ", hangs ? no_sign() : "its process ended");
+    }
+    try {
+      board_->write(outcome(roll_), reason);
+    } catch (const std::exception&) {
+      // Then they find it out by themselves.
+    }
+    return {ErrorCode::kEnvironment, reason};
+  }
+
+  // Of two the other one is lost, of several likely rank 0, which has the store.
+  Error reason_without_store() const {
+    if (size_ == 2) {
+      return {ErrorCode::kEnvironment,
+              text(who({1 - rank_}), " is lost: ", silent_ ? no_sign() : "its process ended")};
+    }
+    if (hosts_store_) {
+      return {ErrorCode::kEnvironment,
+              "a process is lost, and the store that would say which "
+              "does not answer"};
+    }
+    return {ErrorCode::kEnvironment, who({0}) + " is lost: its store does not answer"};
   }
 
   // "2 3 text": rank, exit status and text of what failed.
-  void pass_on(const std::string& failed) {
+  Error passed_on(const std::string& failed) {
     const size_t first = failed.find(' '), second = failed.find(' ', first + 1);
     const int status = std::stoi(failed.substr(first + 1, second - first - 1));
     const std::string rank = failed.substr(0, first), text = failed.substr(second + 1);
-    if (rank != std::to_string(rank_)) store_->add(kHeard, 1);
+    if (rank != std::to_string(rank_)) board_->add(kHeard, 1);
     // What rank 0 says is said of the run, not of a process.
-    judge({static_cast<ErrorCode>(status),
-           rank == "0" ? text : who({std::stoi(rank)}) + ": " + text});
+    return {static_cast<ErrorCode>(status),
+            rank == "0" ? text : who({std::stoi(rank)}) + ": " + text};
   }
 
   void judge(const Error& error) {
@@ -428,12 +543,17 @@ class C10dCollective final : public Collective {
   const PairNames names_;
   std::optional<MeetingFile> file_;
   StorePtr store_;
+  std::unique_ptr<Board> board_;  // once all have met
   GroupPtr exchange_, life_;
   std::unique_ptr<SharedExchange> shared_;
   mutable std::mutex mutex_;
   std::condition_variable bell_;
   std::optional<Error> verdict_;  // under mutex_
-  bool silent_ = false;           // the watcher's
+  // The watcher's: the sign of life that is waited for, how long, and whether that was too long.
+  WorkPtr sign_;
+  double patience_s_ = 0;
+  bool silent_ = false;
+  std::atomic<int> roll_{0};  // that is called next
   std::atomic<bool> stop_{false}, ending_{false}, broken_{false}, lost_to_others_{false},
       failed_{false};
   std::thread watcher_;

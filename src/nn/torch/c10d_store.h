@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <sstream>
 #include <string>
@@ -95,21 +96,20 @@ enum class Port { kClosed, kSilent, kSpeaks };
 
 // What a connection that has been begun comes to. A store is silent until it is asked, and c10d
 // takes what others say for lengths of what is to come, in a thread where nobody catches anything.
-inline Port port_behind(int fd) {
-  constexpr int kConnect_ms = 1000, kGreet_ms = 200;
+inline Port port_behind(int fd, int connect_ms, int greet_ms) {
   pollfd state{.fd = fd, .events = POLLOUT, .revents = 0};
   int problem = 0;
   socklen_t size = sizeof problem;
-  if (::poll(&state, 1, kConnect_ms) != 1) return Port::kClosed;
+  if (::poll(&state, 1, connect_ms) != 1) return Port::kClosed;
   if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &size) != 0 || problem != 0) {
     return Port::kClosed;
   }
   state.events = POLLIN;
-  return ::poll(&state, 1, kGreet_ms) == 1 ? Port::kSpeaks : Port::kSilent;
+  return ::poll(&state, 1, greet_ms) == 1 ? Port::kSpeaks : Port::kSilent;
 }
 
 // What kind of program lets others connect to the port. One that closes at once speaks, too.
-inline Port port_at(const std::string& host, int port) {
+inline Port port_at(const std::string& host, int port, int connect_ms = 1000, int greet_ms = 200) {
   addrinfo wanted{}, *found = nullptr;
   wanted.ai_socktype = SOCK_STREAM;
   if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) != 0) {
@@ -122,7 +122,7 @@ inline Port port_at(const std::string& host, int port) {
     if (fd < 0) continue;
     // It goes on while one waits for it: a host that is off would let a call of its own wait long.
     ::connect(fd, each->ai_addr, each->ai_addrlen);
-    kind = port_behind(fd);
+    kind = port_behind(fd, connect_ms, greet_ms);
     ::close(fd);
   }
   ::freeaddrinfo(found);
@@ -141,7 +141,7 @@ inline StorePtr tcp_store(const std::string& host, int port, bool is_server, dou
   tcp.port = static_cast<uint16_t>(port);
   tcp.isServer = is_server;
   tcp.waitWorkers = false;
-  tcp.timeout = in_ms(timeout_s);
+  tcp.timeout = in_ms(std::max(1., timeout_s));  // less than a second would be none
   try {
     auto store = c10::make_intrusive<c10d::TCPStore>(host, tcp);
     // It waits for nothing, but from then on c10d waits no longer than this for any answer.
@@ -153,6 +153,15 @@ inline StorePtr tcp_store(const std::string& host, int port, bool is_server, dou
     throw Error(ErrorCode::kUsage, text(key, ": ", port, " of ", host, " cannot be ",
                                         is_server ? "opened" : "reached", ": ", why));
   }
+}
+
+// Once more to a store that is there, or was. Neither of the two steps takes longer than the limit.
+inline StorePtr tcp_store_again(const std::string& host, int port, double limit_s,
+                                const std::string& key) {
+  if (port_at(host, port, static_cast<int>(limit_s * 1e3), 0) == Port::kClosed) {
+    throw Error(ErrorCode::kEnvironment, text(key, ": nobody is at ", port, " of ", host));
+  }
+  return tcp_store(host, port, false, limit_s, key);
 }
 
 }  // namespace flotilla::torch_nn
