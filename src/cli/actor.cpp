@@ -1,6 +1,7 @@
 // flotilla actor HOST:PORT: plays for a learner that listens there.
 #include <fmt/format.h>
 
+#include <csignal>
 #include <memory>
 #include <string>
 
@@ -52,6 +53,7 @@ void play_for(const Program& program, Collective& learner, const ActorOptions& o
 }
 
 void act_for(const Program& program, const ActorArguments& arguments) {
+  std::signal(SIGPIPE, SIG_IGN);  // what is sent to a learner that dies just then
   const Endpoint at = endpoint_from(arguments.learner, "actor");
   const std::unique_ptr<Collective> learner = [&] {
     const Activity waiting("waiting for the learner at " + at.text());

@@ -301,6 +301,11 @@ def parent_of(pid):
     return int(re.search(r"^PPid:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)[1])
 
 
+def ignores(pid, signum):
+    mask = re.search(r"^SigIgn:\s+(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)[1]
+    return bool(int(mask, 16) >> (signum - 1) & 1)
+
+
 def children_of(pid):
     return [int(each) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text().split()]
 
@@ -560,8 +565,10 @@ class RemoteActors(Scratch):
             learner = self.learner(f"end{signum}", ENDLESS)
             actor = self.actor()
             self.wait_for_steps(f"end{signum}", 5000)
+            self.assertTrue(ignores(actor.pid, signal.SIGPIPE))  # of sending to one that dies just then
             learner.send_signal(signum)
-            self.assert_ended(actor, status, text, 10)
+            # A death that nobody notices shows by the silence, after 29 s.
+            self.assert_ended(actor, status, text, 20)
             learner.communicate(timeout=20)
 
     def wait_for_meeting(self, *words):
