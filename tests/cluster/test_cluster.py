@@ -842,6 +842,10 @@ class Hosts:
     def cut_off(self, host):
         self.ip("link", "set", f"{self.names[host]}o", "down")
 
+    def cut_between(self, one, other):
+        for host, far in ((one, other), (other, one)):
+            self.ip("-n", self.names[host], "route", "add", "blackhole", f"{self.address(far)}/32")
+
     def join(self, host):
         self.ip("link", "set", f"{self.names[host]}o", "up")
 
@@ -857,13 +861,13 @@ class BetweenHosts(Scratch):
     def setUp(self):
         super().setUp()
         try:
-            self.hosts = Hosts(2)
+            self.hosts = Hosts(3)
         except (OSError, subprocess.CalledProcessError) as error:
             self.skipTest(f"no network namespaces here: {error}")
         self.addCleanup(self.hosts.close)
 
-    def team(self, arguments):
-        team = Team(2, arguments, lambda rank, size: by_torchrun(rank, size, self.hosts.address(0), local=1),
+    def team(self, arguments, size=2):
+        team = Team(size, arguments, lambda rank, size: by_torchrun(rank, size, self.hosts.address(0), local=1),
                     self.hosts.prefix)
         self.addCleanup(team.kill)
         return team
@@ -907,6 +911,13 @@ class BetweenHosts(Scratch):
         self.assertEqual(learner[2].count("an actor has joined"), 2)
         self.assertEqual(learner[2].count("an actor is lost"), 1)
         self.assertIn("the learner is lost: ", last_line(far[2]))
+
+    def test_two_that_are_cut_off_from_each_other_end_all(self):
+        """All reach rank 0 and sign the roll, for which they go on once, and no sign of life comes."""
+        team = self.team([*SMALL, HASTY, ENDLESS, "save_freq=768", self.out("between")], 3)
+        team.wait_for(self.root / "between", 1536)
+        self.hosts.cut_between(1, 2)
+        self.assert_all_end(team, 3, "the connections between the processes broke", 13)
 
     def test_one_that_is_cut_off_ends_both_and_the_next_start_goes_on(self):
         limit = [*SMALL, HASTY, "--steps=98304", "save_freq=768"]
