@@ -55,8 +55,8 @@ void refuse_other_file(const std::string& path, std::string_view ending) {
   std::error_code error;
   if (path.ends_with(ending) || !std::filesystem::is_regular_file(path, error)) return;
   throw Error(ErrorCode::kUsage,
-              fmt::format("--out: {} is there already and no {} file; give another name",
-                          in_quotes(path), ending));
+              fmt::format("{} is there already and no {} file; give another name", in_quotes(path),
+                          ending));
 }
 
 }  // namespace
@@ -205,11 +205,11 @@ void write_report(const std::string& path, std::string_view ending, std::string_
 
 void require_report_place(const std::string& path, std::string_view ending) {
   refuse_other_file(path, ending);
-  place_of(path);
+  const Place place = place_of(path);
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) cannot_write(path, EISDIR);
-  const std::string folder = std::filesystem::path(path).parent_path();
-  Directory(folder.empty() ? "." : folder).require_writable();
+  const bool may_write = ::faccessat(AT_FDCWD, place.folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
+  if (!may_write) cannot_write(path, errno);
 }
 
 AppendFile::AppendFile(const Directory& directory, const std::string& name)

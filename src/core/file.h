@@ -45,8 +45,7 @@ void write_file_atomically(const std::string& path, std::string_view bytes);
 // The same for the --out of a report. Throws Error(kUsage) where there is a file already whose name
 // ends otherwise, ".svg" say: a slip must not cost a file of a run, or the table that was read.
 void write_report(const std::string& path, std::string_view ending, std::string_view bytes);
-// Before the work that a report takes: throws what write_report() would throw there, and
-// Error(kUsage) for a folder that is not there or that nobody may write to.
+// Before the work that a report takes: throws what write_report() would throw behind it.
 void require_report_place(const std::string& path, std::string_view ending);
 
 // A file of a directory that grows at its end. Bytes are collected and written at flush(), or when

@@ -111,7 +111,9 @@ class Funding(unittest.TestCase):
         self.assertIn(">drawdown<", (self.dir / "equity.svg").read_text())
         self.assertIn("P&L", self.call("funding", "show", "run", "--trader", "best_apr", "--out", "window.svg").stdout)
         self.assertIn("</svg>", (self.dir / "window.svg").read_text())
-        self.assertIn("trades.csv", self.refused(2, "funding", "eval", "run", "--windows", 2, "--svg", "trades.csv"))
+        for option, name in (("--svg", "trades.csv"), ("--trades", "window.svg")):  # before any window is traded
+            self.assertIn(f"'{name}' is there already",
+                          self.refused(2, "funding", "eval", "run", "--windows", 100000, option, name))
         both = self.json("eval", "run", "--episodes", 4, "--levels", "both")
         self.assertIn("gap", both)
 

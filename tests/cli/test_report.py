@@ -374,10 +374,10 @@ class Compare(ReportTest):
         (self.dir / "t.csv").write_text("step,return\n1,2\n")
         kept = {path: path.read_bytes() for path in self.dir.rglob("*") if path.is_file()}
         for name in ("a/config.yaml", "a/metrics.jsonl", "b/summary.json", "t.csv"):
-            message = f"--out: '{name}' is there already and no .svg file; give another name"
+            message = f"'{name}' is there already and no .svg file; give another name"
             self.expect_error(["compare", "a", "b", "--out", name], 2, message)
         for name in ("a/config.yaml", "a/metrics.jsonl"):
-            message = f"--out: '{name}' is there already and no .csv file; give another name"
+            message = f"'{name}' is there already and no .csv file; give another name"
             self.expect_error(["export", "a", "--out", name], 2, message)
         self.assertEqual({path: path.read_bytes() for path in kept}, kept)
         for _ in range(2):

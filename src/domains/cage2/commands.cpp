@@ -144,6 +144,7 @@ struct ShowArguments {
 };
 
 void show(const ShowArguments& arguments) {
+  require_report_place(arguments.out, ".svg");
   const PolicyFile file = find_policy(arguments.path, arguments.checkpoint);
   const cage2::Episode episode = cage2::play_episode(file, arguments.options);
   write_report(arguments.out, ".svg", cage2::episode_svg(episode));

@@ -112,9 +112,9 @@ void require_place_for_instance(const std::string& path) {
   if (path.empty() || !path_exists(path)) return;
   const std::string text = read_whole_file(path, kLargestDvrpFile);
   if (text.empty() || dvrp::is_instance(text)) return;
-  throw Error(ErrorCode::kUsage,
-              fmt::format("--out: {} is there already and no instance; give another name",
-                          in_quotes(path)));
+  throw Error(
+      ErrorCode::kUsage,
+      fmt::format("{} is there already and no instance; give another name", in_quotes(path)));
 }
 
 void draw_instance(const InstanceArguments& arguments) {

@@ -114,18 +114,20 @@ void write_files(const funding::Traded& traded, const JudgedPolicy& judged,
 }
 
 void evaluate(const Program& program, const EvalArguments& arguments) {
+  if (!arguments.trades.empty()) require_report_place(arguments.trades, ".csv");
+  if (!arguments.svg.empty()) require_report_place(arguments.svg, ".svg");
   const JudgedPolicy judged = read_judged_policy(program, arguments.judge);
   ThreadPool pool(arguments.threads);
   const funding::Traded traded =
       funding::trade_all(judged.type, judged.config, *judged.policy, arguments.windows,
                          eval_seed(arguments.judge.seed), pool);
-  write_files(traded, judged, arguments);
   const funding::Judgement judgement = judge(traded);
   if (arguments.json) {
     print_json(judgement, judged, arguments);
   } else {
     print(judgement, judged, arguments);
   }
+  write_files(traded, judged, arguments);
 }
 
 }  // namespace

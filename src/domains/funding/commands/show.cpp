@@ -47,6 +47,7 @@ funding::Window traded_window(const JudgedPolicy& judged, const ShowArguments& a
 
 void show(const Program& program, const ShowArguments& arguments) {
   const Activity playing("trading a window");
+  require_report_place(arguments.out, ".svg");
   const JudgedPolicy judged = read_judged_policy(program, arguments.judge);
   const funding::Window window = traded_window(judged, arguments);
   const funding::Funding env(judged.config);
