@@ -140,7 +140,7 @@ std::vector<Metric> metrics_of(const Trainer& trainer, const Mark& before, const
     add("charts/episodic_return", progress.ended.return_mean);
     add("charts/episodic_length", progress.ended.length_mean);
   }
-  if (!std::isnan(progress.return_mean)) add("charts/return_mean_100", progress.return_mean);
+  if (std::isfinite(progress.return_mean)) add("charts/return_mean_100", progress.return_mean);
   metrics.insert(metrics.end(), progress.update.metrics.begin(), progress.update.metrics.end());
   add("time/step_s", now.timing.step_s - before.timing.step_s);
   if (now.timing.stage_s > 0) add("time/stage_s", now.timing.stage_s - before.timing.stage_s);

@@ -14,7 +14,7 @@ namespace {
 
 // A run that saw no episode end has no return.
 Json return_json(double value) {
-  if (std::isnan(value)) return nullptr;
+  if (!std::isfinite(value)) return nullptr;
   return value;
 }
 

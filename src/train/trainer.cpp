@@ -489,7 +489,7 @@ double Trainer::expected_eval_s() const {
   if (last_eval_s_ > 0) return last_eval_s_;
   // Nothing is known of environments that are stepped elsewhere.
   if (remote_ != nullptr) return std::numeric_limits<double>::quiet_NaN();
-  const bool known = !std::isnan(progress_.length_mean);
+  const bool known = !recent_.empty();
   const double length = known ? progress_.length_mean : env_spec().time_limit;
   if (!(length > 0) || progress_.steps == 0) return std::numeric_limits<double>::quiet_NaN();
   const double step_s = timing_.collect_s() / static_cast<double>(progress_.steps);

@@ -40,12 +40,13 @@ struct EndedEpisodes {
 
 // The state of a run after an update.
 struct Progress {
-  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  // Of no episode: below every score that somebody waits for.
+  static constexpr double kNone = -std::numeric_limits<double>::infinity();
   int64_t steps = 0, episodes = 0, updates = 0;
   int64_t env_failures = 0;
   double wall_s = 0, fraction = 0;  // of the nearest limit
   double steps_per_s = 0;           // of this iteration
-  // Of the last 100 valid episodes of this phase of a curriculum; NaN before one has ended.
+  // Of the last 100 valid episodes of this phase of a curriculum; kNone before one has ended.
   double return_mean = kNone, length_mean = kNone;
   double return_best = kNone;  // the best such mean
   EndedEpisodes ended;         // of this iteration

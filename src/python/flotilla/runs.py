@@ -26,7 +26,7 @@ class Progress:
     env_failures: int
     wall_s: float
     fraction: float  # of the nearest limit
-    return_mean: float  # of the last 100 episodes; nan before one has ended
+    return_mean: float  # of the last 100 episodes; -inf before one has ended
     length_mean: float
     return_best: float
     ended: int  # episodes that ended since the update before

@@ -70,6 +70,13 @@ class Training(InFolder):
         self.assertEqual(run.summary["ended_by"], "callback")
         self.assertEqual(len(run.metrics["step"]), 3)
 
+    def test_before_an_episode_has_ended_no_score_is_reached(self):
+        run = flotilla.train("pendulum", out=self.path("run"), total_timesteps=1024,  # 128 of 200 steps of each env
+                             settings=SMALL, num_envs=8, callback=lambda progress: progress.return_mean < -200)
+        self.assertEqual(run.summary["ended_by"], "total_timesteps")
+        self.assertIsNone(run.summary["return_mean_100"])
+        self.assertNotIn("charts/return_mean_100", run.metrics)
+
     def test_an_exception_of_the_callback_comes_out_and_the_run_goes_on_later(self):
         def fail(progress):
             if progress.updates == 2:

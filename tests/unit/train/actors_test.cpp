@@ -161,7 +161,7 @@ TEST(Actors, AStoppedRunGoesOnAsIfItHadNot) {
       EXPECT_EQ(second.params_sha256(), whole.params_sha256());
       EXPECT_EQ(second.progress().steps, whole.progress().steps);
       EXPECT_EQ(second.progress().episodes, whole.progress().episodes);
-      EXPECT_TRUE(same(second.progress().return_best, whole.progress().return_best));
+      EXPECT_EQ(second.progress().return_best, whole.progress().return_best);
     }
   }
 }

@@ -150,6 +150,8 @@ TEST_F(CurriculumRun, ResumesToTheBit) {
     return all;
   };
   EXPECT_EQ(returns(parts_), returns(whole_));
+  // No episode of 200 steps has ended in the first phase, which is of 128, nor right behind it.
+  EXPECT_EQ(returns(whole_).front(), "");
 }
 
 TEST_F(CurriculumRun, EndByAScore) {

@@ -1,7 +1,6 @@
 // Runs of test environments: their settings, and what they end with.
 #pragma once
 
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -29,8 +28,5 @@ inline std::string trained(const std::string& env, const Overrides& overrides) {
   trainer.train(nullptr);
   return trainer.params_sha256();
 }
-
-// NaN stands for a number that there is not.
-inline bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 }  // namespace flotilla::test
